@@ -46,7 +46,11 @@ type IdentityError struct {
 	// space", "source has a |", "scope has a space", "scope has a |",
 	// "scope has NUL", and the like.
 	Problem string
+	Err     error // what Config.ID returned, where that is the problem
 }
+
+// Unwrap returns Err.
+func (e *IdentityError) Unwrap() error { return e.Err }
 
 func (e *IdentityError) Error() string {
 	var b strings.Builder
@@ -68,7 +72,9 @@ type BatchError struct {
 	Err   error
 }
 
-func (e *BatchError) Error() string { return fmt.Sprintf("message %d of the batch: %v", e.Index, e.Err) }
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("message %d of the batch: %v", e.Index, e.Err)
+}
 
 // Unwrap returns Err.
 func (e *BatchError) Unwrap() error { return e.Err }
