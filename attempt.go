@@ -142,12 +142,17 @@ func eachHandler[Tx any](s Store[Tx], h ResultHandler[Tx]) tryFunc {
 				}
 				return nil
 			})
-			if err != nil {
-				return &BatchError{Index: at, Err: err}
-			}
-			return nil
+			return a.named(at, err)
 		})
 	}
+}
+
+// named says which delivery an error is from, where there are several.
+func (a *attempt) named(at int, err error) error {
+	if err == nil || len(a.deliveries) == 1 {
+		return err
+	}
+	return &BatchError{Index: at, Err: err}
 }
 
 func handle[Tx any](ctx context.Context, s Store[Tx], tx Tx, h ResultHandler[Tx], a *attempt, at int) error {
@@ -194,10 +199,14 @@ func wholeBatch[Tx any](s Store[Tx], h BatchHandler[Tx]) tryFunc {
 				ctx = WithCause(ctx, Cause{Consumer: a.claims[order[0]].Consumer, Message: a.deliveries[order[0]].message})
 			}
 			err := protect(func() error { return h(ctx, tx, ms) })
-			if named := (*BatchError)(nil); errors.As(err, &named) && named.Index >= 0 && named.Index < len(order) {
-				return &BatchError{Index: order[named.Index], Err: named.Err}
+			named := (*BatchError)(nil)
+			if !errors.As(err, &named) {
+				return err
 			}
-			return err
+			if named.Index < 0 || named.Index >= len(order) {
+				return fmt.Errorf("yekbar: the BatchHandler got %d messages and blames the one at index %d: %v", len(order), named.Index, named.Err)
+			}
+			return a.named(order[named.Index], named.Err)
 		})
 	}
 }
@@ -220,7 +229,7 @@ func statements(s StatementStore, h StatementHandler) tryFunc {
 			return nil
 		})
 		if err != nil {
-			return nil, &BatchError{Index: at, Err: err}
+			return nil, a.named(at, err)
 		}
 		return s.AttemptStatements(ctx, a.claims, ss)
 	}

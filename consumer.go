@@ -226,10 +226,6 @@ func (c *Consumer[Tx]) check(ctx context.Context) error {
 // one processes a delivery alone, trying again as Config.Retry says.
 func (c *Consumer[Tx]) one(ctx context.Context, d *delivery) {
 	if err := c.tries(ctx, []*delivery{d}); err != nil {
-		var at *BatchError
-		if errors.As(err, &at) {
-			err = at.Err
-		}
 		d.result = BatchResult{Err: c.wrap(d, err)}
 	}
 }
