@@ -1,0 +1,7 @@
+DROP TABLE "main"."Shop1_held_messages";
+
+DROP TABLE "main"."Shop1_results";
+
+DROP TABLE "main"."Shop1_processed_messages";
+
+DROP TABLE "main"."Shop1_schema_version";
