@@ -75,3 +75,20 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is missing: %s; %sset %s to a running one (%s)",
 		e.Kind, e.What, install, e.Kind.Variable(), e.Kind.example())
 }
+
+// Installed returns a *MissingError when a server of the kind can't be started
+// here.
+func Installed(kind Kind) error {
+	var err error
+	switch kind {
+	case KindPostgreSQL:
+		_, err = findPostgreSQL()
+	case KindMariaDB:
+		_, err = findMariaDB()
+	case KindPgBouncer:
+		_, err = findPgBouncer()
+	case KindNATS:
+		_, err = findGo()
+	}
+	return err
+}

@@ -21,16 +21,23 @@ import (
 // module's go.mod pins the version.
 const natsModule = "github.com/nats-io/nats-server/v2"
 
+func findGo() (string, error) {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return "", &MissingError{Kind: KindNATS, What: "no go command in PATH to build it"}
+	}
+	return path, nil
+}
+
 // buildNATS builds the server once for each version and returns the program.
 func buildNATS(ctx context.Context, f *folder) (string, error) {
-	missing := func(what string) error { return &MissingError{Kind: KindNATS, What: what} }
-	goTool, err := exec.LookPath("go")
+	goTool, err := findGo()
 	if err != nil {
-		return "", missing("no go command in PATH to build it")
+		return "", err
 	}
 	root, err := repository()
 	if err != nil {
-		return "", missing(err.Error())
+		return "", &MissingError{Kind: KindNATS, What: err.Error()}
 	}
 	module := filepath.Join(root, "internal", "integration")
 	run := func(args ...string) ([]byte, error) {

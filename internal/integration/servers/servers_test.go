@@ -19,7 +19,12 @@ import (
 	"github.com/yekbar-go/yekbar/internal/integration/servers"
 )
 
-func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(play(role))
+	}
+	os.Exit(servers.Main(m))
+}
 
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
@@ -47,7 +52,7 @@ func open(t *testing.T, url string) *sql.DB {
 	return db
 }
 
-func exec(t *testing.T, conn *pgx.Conn, sql string) {
+func execute(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -68,9 +73,9 @@ func TestPostgreSQLGivesEachTestADatabaseAndDropsIt(t *testing.T) {
 		t.Run("holds a transaction open at its end", func(t *testing.T) {
 			url := servers.PostgreSQL(t)
 			conn := connect(t, url)
-			exec(t, conn, "CREATE TABLE item (id int PRIMARY KEY)")
-			exec(t, conn, "BEGIN")
-			exec(t, conn, "INSERT INTO item VALUES (1)")
+			execute(t, conn, "CREATE TABLE item (id int PRIMARY KEY)")
+			execute(t, conn, "BEGIN")
+			execute(t, conn, "INSERT INTO item VALUES (1)")
 			urls = append(urls, url)
 		})
 	}
@@ -154,10 +159,10 @@ func TestPostgreSQLKillKeepsWhatWasCommitted(t *testing.T) {
 	server := servers.StartPostgreSQL(t, servers.Options{Fsync: true})
 	url := server.NewDatabase(t)
 	conn := connect(t, url)
-	exec(t, conn, "CREATE TABLE item (id int PRIMARY KEY)")
-	exec(t, conn, "INSERT INTO item VALUES (1)")
-	exec(t, conn, "BEGIN")
-	exec(t, conn, "INSERT INTO item VALUES (2)")
+	execute(t, conn, "CREATE TABLE item (id int PRIMARY KEY)")
+	execute(t, conn, "INSERT INTO item VALUES (1)")
+	execute(t, conn, "BEGIN")
+	execute(t, conn, "INSERT INTO item VALUES (2)")
 	killed := server.PID()
 	ok(t, server.Kill())
 	if err := syscall.Kill(killed, 0); !errors.Is(err, syscall.ESRCH) {

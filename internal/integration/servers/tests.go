@@ -211,3 +211,10 @@ func (s *Server) NewDatabase(t testing.TB) string {
 	}
 	return url
 }
+
+// SkipWithout skips the test, or fails it where servers are required, when a
+// server of the kind can't be started here.
+func SkipWithout(t testing.TB, kind Kind) {
+	t.Helper()
+	need(t, Installed(kind))
+}
