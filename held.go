@@ -19,6 +19,7 @@ const (
 // Why a message is held.
 const (
 	ReasonPermanent   = "permanent"   // the handler said that no retry helps
+	ReasonAttempts    = "attempts"    // it failed as often as the worker allows
 	ReasonConflict    = "conflict"    // same ID, other payload
 	ReasonIdentity    = "identity"    // no usable ID
 	ReasonUndecodable = "undecodable" // no message in the delivery

@@ -1,0 +1,648 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/yekbar-go/yekbar"
+	"github.com/yekbar-go/yekbar/broker"
+	"github.com/yekbar-go/yekbar/broker/membroker"
+	"github.com/yekbar-go/yekbar/worker"
+)
+
+// processor is a consumer whose every answer the test decides.
+type processor struct {
+	process func(ctx context.Context, m *yekbar.Message) error
+	store   any
+	scoped  bool
+	timeout time.Duration
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (p *processor) Name() string           { return "inventory" }
+func (p *processor) Unwrap() any            { return p.store }
+func (p *processor) Scoped() bool           { return p.scoped }
+func (p *processor) Timeout() time.Duration { return p.timeout }
+
+func (p *processor) Identify(m *yekbar.Message) (yekbar.Claim, error) {
+	id, err := m.Identity()
+	return yekbar.Claim{Consumer: p.Name(), MessageID: id, Fingerprint: m.Fingerprint()}, err
+}
+
+func (p *processor) Process(ctx context.Context, m *yekbar.Message) (yekbar.Result, error) {
+	p.mu.Lock()
+	if p.calls == nil {
+		p.calls = map[string]int{}
+	}
+	p.calls[m.ID]++
+	p.mu.Unlock()
+	if _, err := m.Identity(); err != nil {
+		return yekbar.Result{}, err
+	}
+	if p.process != nil {
+		if err := p.process(ctx, m); err != nil {
+			return yekbar.Result{}, err
+		}
+	}
+	return yekbar.Result{Outcome: yekbar.Applied}, nil
+}
+
+func (p *processor) ProcessBatch(ctx context.Context, ms []*yekbar.Message) []yekbar.BatchResult {
+	panic("not called")
+}
+
+func (p *processor) count(id string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[id]
+}
+
+// holder is a store that can only hold.
+type holder struct {
+	mu   sync.Mutex
+	err  error
+	held []*yekbar.HeldMessage
+}
+
+func (h *holder) Hold(_ context.Context, m *yekbar.HeldMessage) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return false, h.err
+	}
+	h.held = append(h.held, m)
+	return true, nil
+}
+
+func (h *holder) all() []*yekbar.HeldMessage {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.held)
+}
+
+func (h *holder) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// await lets the bubble's clock run for d, and then all goroutines come to rest.
+func await(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+const topic = "orders"
+
+func publish(t *testing.T, b *membroker.Broker, ms ...*yekbar.Message) {
+	t.Helper()
+	for _, m := range ms {
+		if m.Topic == "" {
+			m.Topic = topic
+		}
+	}
+	if err := b.Publisher().Publish(t.Context(), ms); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func numbered(n int) []*yekbar.Message {
+	ms := make([]*yekbar.Message, n)
+	for i := range ms {
+		ms[i] = &yekbar.Message{ID: fmt.Sprintf("m-%d", i+1)}
+	}
+	return ms
+}
+
+// running starts a worker; stop ends it and returns what Run did.
+func running(t *testing.T, src broker.Source, p worker.Processor, c worker.Config) (w *worker.Worker, stop func() error) {
+	t.Helper()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	w, err := worker.New(src, p, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	return w, func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestEveryMessageIsProcessedAndAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1000)...)
+		p := &processor{}
+		w, stop := running(t, b.Source(topic), p, worker.Config{})
+		synctest.Wait()
+		if c := b.Counts(topic); c.Acked != 1000 || c.Deliveries != 1000 {
+			t.Errorf("counts are %+v", c)
+		}
+		if s := w.Stats(); s.Applied != 1000 || s.Acked != 1000 || s.Held != 0 {
+			t.Errorf("stats are %+v", s)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAcknowledgedOnlyAfterProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		goOn := make(chan struct{})
+		p := &processor{process: func(context.Context, *yekbar.Message) error { <-goOn; return nil }}
+		_, stop := running(t, b.Source(topic), p, worker.Config{})
+		synctest.Wait()
+		if c := b.Counts(topic); c.Acked != 0 || c.Held != 1 {
+			t.Errorf("while the handler runs, counts are %+v", c)
+		}
+		close(goOn)
+		synctest.Wait()
+		if c := b.Counts(topic); c.Acked != 1 {
+			t.Errorf("after it, counts are %+v", c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFailureIsGivenBackWithGrowingDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		var at []time.Time
+		p := &processor{process: func(context.Context, *yekbar.Message) error {
+			if at = append(at, time.Now()); len(at) < 5 {
+				return errors.New("not today")
+			}
+			return nil
+		}}
+		w, stop := running(t, b.Source(topic), p, worker.Config{})
+		await(time.Hour)
+		if len(at) != 5 {
+			t.Fatalf("processed %d times, want 5", len(at))
+		}
+		for i, longest := 1, time.Second; i < 5; i, longest = i+1, 2*longest {
+			if d := at[i].Sub(at[i-1]); d < longest/2 || d > longest {
+				t.Errorf("pause %d is %v, want %v to %v", i, d, longest/2, longest)
+			}
+		}
+		if s := w.Stats(); s.Failed != 4 || s.GivenBack != 4 || s.Acked != 1 {
+			t.Errorf("stats are %+v", s)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		var at []time.Time
+		p := &processor{process: func(context.Context, *yekbar.Message) error {
+			if at = append(at, time.Now()); len(at) == 1 {
+				return yekbar.RetryAfter(errors.New("at noon"), 7*time.Minute)
+			}
+			return nil
+		}}
+		_, stop := running(t, b.Source(topic), p, worker.Config{})
+		await(time.Hour)
+		if len(at) != 2 || at[1].Sub(at[0]) != 7*time.Minute {
+			t.Errorf("processed at %v", at)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestBrokerWithoutDelayIsNotHammered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caps := membroker.Typical()
+		caps.NackDelay, caps.Counts = false, false
+		b := membroker.New(membroker.Config{Capabilities: caps})
+		publish(t, b, numbered(1)...)
+		p := &processor{process: func(context.Context, *yekbar.Message) error { return errors.New("no") }}
+		_, stop := running(t, b.Source(topic), p, worker.Config{})
+		await(time.Minute)
+		if n := p.count("m-1"); n > 130 {
+			t.Errorf("tried %d times in a minute", n)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDeadMessagesAreSetAside(t *testing.T) {
+	escaped := &yekbar.BoundaryError{What: "CALL p()", Escaped: true}
+	for _, test := range []struct {
+		name, reason string
+		err          error
+		id           string
+		after        int
+	}{
+		{"permanent", yekbar.ReasonPermanent, yekbar.Permanent(errors.New("no such article")), "m-1", 1},
+		{"conflict", yekbar.ReasonConflict, &yekbar.ConflictError{MessageID: "m-1", Received: []byte{1, 2}}, "raw", 1},
+		{"missing ID", yekbar.ReasonIdentity, nil, "raw", 1},
+		{"attempts", yekbar.ReasonAttempts, errors.New("never works"), "m-1", 10},
+		{"timeout", yekbar.ReasonAttempts, fmt.Errorf("%w: slow", yekbar.ErrTimeout), "m-1", 10},
+		{"boundary kept", yekbar.ReasonAttempts, &yekbar.BoundaryError{What: "COMMIT"}, "m-1", 10},
+		{"environment", "", fmt.Errorf("%w: no table", yekbar.ErrEnvironment), "", 0},
+		{"boundary escaped", "", escaped, "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+				m := &yekbar.Message{ID: "m-1", Header: yekbar.Header{{Name: "a", Value: []byte{0xff}}}, Payload: []byte("x")}
+				if test.name == "missing ID" {
+					m.ID = ""
+				}
+				publish(t, b, m)
+				h := &holder{}
+				p := &processor{store: h, process: func(context.Context, *yekbar.Message) error { return test.err }}
+				_, stop := running(t, b.Source(topic), p, worker.Config{})
+				await(3 * time.Hour)
+				held := h.all()
+				if test.reason == "" {
+					if c := b.Counts(topic); len(held) != 0 || c.Acked != 0 || c.Deliveries < 10 {
+						t.Errorf("held %d, counts are %+v", len(held), c)
+					}
+				} else if len(held) != 1 {
+					t.Fatalf("held %d times, want once", len(held))
+				} else {
+					got := held[0]
+					want := test.id
+					if want == "raw" {
+						want = yekbar.HeldID(got.Raw)
+					}
+					if got.Reason != test.reason || got.MessageID != want || got.State != yekbar.StateDead || got.Attempts != test.after ||
+						len(got.Errors) != 1 || string(got.Message.Payload) != "x" || got.Message.Header.Get("a") != "\xff" || got.Consumer != "inventory" {
+						t.Errorf("held %+v", got)
+					}
+					if c := b.Counts(topic); c.Acked != 1 || c.Deliveries != test.after {
+						t.Errorf("counts are %+v", c)
+					}
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestUndecodableIsSetAsideWithItsBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		b.PublishRaw(topic, []byte("{bad"))
+		publish(t, b, numbered(1)...)
+		h := &holder{}
+		p := &processor{store: h}
+		_, stop := running(t, b.Source(topic), p, worker.Config{})
+		synctest.Wait()
+		held := h.all()
+		if len(held) != 1 || held[0].Reason != yekbar.ReasonUndecodable || string(held[0].Raw) != "{bad" || held[0].MessageID != yekbar.HeldID([]byte("{bad")) {
+			t.Errorf("held %+v", held)
+		}
+		if c := b.Counts(topic); c.Acked != 2 {
+			t.Errorf("counts are %+v", c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNotAcknowledgedWhenSettingAsideFails(t *testing.T) {
+	for _, failure := range []error{errors.New("too large to store"), yekbar.ErrUnavailable} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+				publish(t, b, numbered(1)...)
+				h := &holder{}
+				h.fail(failure)
+				p := &processor{store: h, process: func(context.Context, *yekbar.Message) error { return yekbar.Permanent(errors.New("no")) }}
+				_, stop := running(t, b.Source(topic), p, worker.Config{})
+				await(time.Hour)
+				if c := b.Counts(topic); c.Acked != 0 {
+					t.Fatalf("acknowledged, and nobody has it: %+v", c)
+				}
+				h.fail(nil)
+				await(time.Hour)
+				if c := b.Counts(topic); c.Acked != 1 || len(h.all()) != 1 {
+					t.Errorf("counts are %+v, held %d", c, len(h.all()))
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutHoldingStoreNothingIsAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		p := &processor{process: func(context.Context, *yekbar.Message) error { return yekbar.Permanent(errors.New("no")) }}
+		var log strings.Builder
+		_, stop := running(t, b.Source(topic), p, worker.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		await(time.Hour)
+		if c := b.Counts(topic); c.Acked != 0 || c.Deliveries > 13 {
+			t.Errorf("counts are %+v", c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("not said loudly: %s", log.String())
+		}
+	})
+}
+
+func TestDatabaseOutageHoldsAndBurnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(200)...)
+		var down atomic.Bool
+		down.Store(true)
+		var tries atomic.Int64
+		p := &processor{process: func(context.Context, *yekbar.Message) error {
+			if tries.Add(1); down.Load() {
+				return fmt.Errorf("%w: connection refused", yekbar.ErrUnavailable)
+			}
+			return nil
+		}}
+		w, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 4, Prefetch: 8})
+		await(time.Hour)
+		if c := b.Counts(topic); c.Deliveries != 8 || c.Held != 8 {
+			t.Errorf("in an outage of an hour, counts are %+v: want 8 deliveries, held", c)
+		}
+		if n := tries.Load(); n > 4+12+30 {
+			t.Errorf("tried %d times in an hour", n)
+		}
+		down.Store(false)
+		await(5 * time.Minute)
+		if c := b.Counts(topic); c.Acked != 200 || c.Deliveries != 200 {
+			t.Errorf("afterwards, counts are %+v", c)
+		}
+		if s := w.Stats(); s.Failed != 0 || s.GivenBack != 0 {
+			t.Errorf("stats are %+v", s)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestBrokerOutageIsLoggedOnceAndSurvived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		var log strings.Builder
+		p := &processor{}
+		b.SetOutage(true)
+		_, stop := running(t, b.Source(topic), p, worker.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		await(10 * time.Minute)
+		b.SetOutage(false)
+		publish(t, b, numbered(3)...)
+		await(time.Minute)
+		if c := b.Counts(topic); c.Acked != 3 {
+			t.Errorf("counts are %+v", c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+			t.Errorf("logged %d times, want once:\n%s", n, log.String())
+		}
+	})
+}
+
+func TestLeasesOfRunningAndBufferedAreExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(10)...)
+		p := &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(5 * time.Minute); return nil }}
+		_, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 1, Prefetch: 10})
+		await(time.Hour)
+		if c := b.Counts(topic); c.Acked != 10 || c.Deliveries != 10 {
+			t.Errorf("counts are %+v", c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestLostLeaseCancelsTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		var causes []error
+		p := &processor{process: func(ctx context.Context, _ *yekbar.Message) error {
+			if len(causes) > 0 {
+				return nil
+			}
+			<-ctx.Done()
+			causes = append(causes, context.Cause(ctx))
+			return ctx.Err()
+		}}
+		w, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 1})
+		synctest.Wait()
+		b.LoseLeases(topic)
+		synctest.Wait()
+		if len(causes) != 1 || !errors.Is(causes[0], broker.ErrLost) {
+			t.Errorf("cancelled with %v", causes)
+		}
+		if c, s := b.Counts(topic), w.Stats(); c.Acked != 1 || s.Lost != 1 || s.Acked != 1 || s.GivenBack != 0 {
+			t.Errorf("counts are %+v, stats %+v", c, s)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestShutdownLetsTheRunningFinishAndGivesBackTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(10)...)
+		p := &processor{process: func(ctx context.Context, m *yekbar.Message) error {
+			d := 2 * time.Second // m-1
+			if m.ID == "m-2" {
+				d = time.Hour
+			}
+			select {
+			case <-time.After(d):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		w, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 2, Prefetch: 10, Grace: 5 * time.Second})
+		await(time.Second)
+		start := time.Now()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d != 5*time.Second {
+			t.Errorf("ended after %v, want the grace time", d)
+		}
+		if c := b.Counts(topic); c.Acked != 1 || c.Waiting != 9 {
+			t.Errorf("counts are %+v", c)
+		}
+		if s := w.Stats(); s.GivenBack != 9 || s.Failed != 0 || s.Held != 0 {
+			t.Errorf("stats are %+v", s)
+		}
+	})
+}
+
+func TestDroppedAcknowledgementsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(10)...)
+		b.DropAcks(2)
+		b.DropAckReplies(2)
+		w, stop := running(t, b.Source(topic), &processor{}, worker.Config{})
+		await(10 * time.Second)
+		if c, s := b.Counts(topic), w.Stats(); c.Acked != 10 || c.Deliveries != 10 || s.Acked != 10 {
+			t.Errorf("counts are %+v, stats %+v", c, s)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUnsettledAtTheEndIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		began := make(chan struct{})
+		p := &processor{process: func(context.Context, *yekbar.Message) error { close(began); return nil }}
+		b.DropAcks(1 << 30)
+		_, stop := running(t, b.Source(topic), p, worker.Config{})
+		<-began
+		if err := stop(); !errors.Is(err, broker.ErrOutage) || !strings.Contains(err.Error(), "1 deliveries could not be settled") {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+func TestPrefetchBoundsWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(20000)...)
+		p := &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(time.Millisecond); return nil }}
+		_, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 4, Prefetch: 9})
+		await(time.Minute)
+		if c := b.Counts(topic); c.Acked != 20000 || c.MostHeld > 9 {
+			t.Errorf("counts are %+v, want at most 9 held", c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNewRefusesWhatDoesNotGoTogether(t *testing.T) {
+	fits := membroker.Typical()
+	many, short, few := fits, fits, fits
+	many.ManyTopics = true
+	short.Extendable, short.Lease = false, 5*time.Second
+	few.MaxAttempts = 10
+	for _, test := range []struct {
+		name string
+		caps broker.Capabilities
+		c    worker.Config
+		want string
+	}{
+		{"topics", many, worker.Config{}, "yekbar.Config.Scope"},
+		{"lease", short, worker.Config{}, "yekbar.Config.Timeout"},
+		{"attempts", few, worker.Config{}, "Config.MaxAttempts"},
+		{"prefetch", fits, worker.Config{Concurrency: 4, Prefetch: 2}, "Prefetch (2)"},
+		{"negative", fits, worker.Config{Concurrency: -1, Grace: -1}, "Grace"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := membroker.New(membroker.Config{Capabilities: test.caps})
+			_, err := worker.New(b.Source(topic), &processor{timeout: 10 * time.Second}, test.c)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("New returned %v, want one that names %s", err, test.want)
+			}
+		})
+	}
+	b := membroker.New(membroker.Config{Capabilities: many})
+	if _, err := worker.New(b.Source(topic), &processor{scoped: true}, worker.Config{}); err != nil {
+		t.Errorf("a scoped consumer is refused: %v", err)
+	}
+}
+
+type checker struct{ errs []error }
+
+func (c *checker) Check(context.Context) error {
+	if len(c.errs) == 0 {
+		return nil
+	}
+	err := c.errs[0]
+	c.errs = c.errs[1:]
+	return err
+}
+
+func TestRunChecksTheStoreFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, numbered(1)...)
+		w, err := worker.New(b.Source(topic), &processor{store: &checker{[]error{yekbar.ErrUnavailable, yekbar.ErrSchema}}},
+			worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Run(t.Context()); !errors.Is(err, yekbar.ErrSchema) {
+			t.Errorf("Run returned %v", err)
+		}
+		if c := b.Counts(topic); c.Deliveries != 0 {
+			t.Errorf("fetched before the check: %+v", c)
+		}
+		if err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "once") {
+			t.Errorf("the second Run returned %v", err)
+		}
+	})
+}
+
+type runner func(context.Context) error
+
+func (r runner) Run(ctx context.Context) error { return r(ctx) }
+
+func TestRunAllEndsAllWhenOneFails(t *testing.T) {
+	broken := errors.New("broken")
+	ended := false
+	err := worker.RunAll(t.Context(),
+		runner(func(ctx context.Context) error { <-ctx.Done(); ended = true; return nil }),
+		runner(func(context.Context) error { return broken }),
+		runner(func(context.Context) error { return nil }))
+	if !errors.Is(err, broken) || !ended {
+		t.Errorf("RunAll returned %v, ended: %v", err, ended)
+	}
+}
