@@ -1,0 +1,319 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yekbar-go/yekbar"
+)
+
+// patience bounds each check; a healthy store needs a fraction of it.
+const patience = 2 * time.Minute
+
+// Run runs every check as a parallel subtest.
+func Run[Tx any](t *testing.T, f Fixture[Tx]) {
+	if f.New == nil {
+		t.Fatal("storetest: Fixture.New is required")
+	}
+	for _, c := range checks[Tx]() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			runCheck(t, f, c)
+		})
+	}
+}
+
+// A check is one rule, or one group of rules that break together. It must fail
+// for the wrong stores that the package's own tests name beside it.
+type check[Tx any] struct {
+	name string
+	run  func(*env[Tx])
+	// single: once more with a pool of one connection.
+	single bool
+}
+
+func checks[Tx any]() []check[Tx] {
+	return slices.Concat(
+		claimChecks[Tx](), raceChecks[Tx](), batchChecks[Tx](), failureChecks[Tx](), contextChecks[Tx](),
+		boundaryChecks[Tx](), bindChecks[Tx](), holdChecks[Tx](), statementChecks[Tx](), schemaChecks[Tx](), mapChecks[Tx](),
+	)
+}
+
+func runCheck[Tx any](t testing.TB, f Fixture[Tx], c check[Tx]) {
+	c.run(newEnv(t, f, f.New))
+	if c.single && f.NewSingle != nil && !t.Failed() {
+		t.Log("again, with a pool of one connection")
+		e := newEnv(t, f, f.NewSingle)
+		e.Blocked = nil // who waits, waits for the connection
+		c.run(e)
+	}
+}
+
+// An env is what a check works with.
+type env[Tx any] struct {
+	testing.TB
+	*Instance[Tx]
+	fixture  Fixture[Tx]
+	features yekbar.Features
+	ctx      context.Context
+}
+
+func newEnv[Tx any](t testing.TB, f Fixture[Tx], open func(testing.TB) *Instance[Tx]) *env[Tx] {
+	i := open(t)
+	if i.Store == nil || i.Add == nil || i.Insert == nil || i.Read == nil || i.Begin == nil || i.Claims == nil {
+		t.Fatal("storetest: Store, Add, Insert, Read, Begin and Claims of an Instance are required")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return &env[Tx]{TB: t, Instance: i, fixture: f, features: i.Store.Features(), ctx: ctx}
+}
+
+// need skips the check when the store does not declare a feature.
+func (e *env[Tx]) need(declared bool, feature string) {
+	e.Helper()
+	if !declared {
+		e.Skipf("the store does not declare Features.%s", feature)
+	}
+}
+
+// need2 skips a check that has two transactions open at once.
+func (e *env[Tx]) need2() {
+	e.Helper()
+	e.need(e.features.LockWait, "LockWait (and so has perhaps one writer at a time)")
+}
+
+const suite = "suite" // the consumer
+
+// longWait is for claims that must be waited for.
+const longWait = 30 * time.Second
+
+func fingerprintOf(id string) []byte {
+	return (&yekbar.Message{Payload: []byte("payload of " + id)}).Fingerprint()
+}
+
+func claim(id string) yekbar.Claim {
+	return yekbar.Claim{Consumer: suite, MessageID: id, Fingerprint: fingerprintOf(id), Wait: longWait}
+}
+
+func claimsOf(ids ...string) []yekbar.Claim {
+	cs := make([]yekbar.Claim, len(ids))
+	for i, id := range ids {
+		cs[i] = claim(id)
+	}
+	return cs
+}
+
+// body is what Attempt calls.
+type body[Tx any] = func(ctx context.Context, tx Tx, fresh []int) error
+
+// adds returns a body that adds 1 to each of the keys.
+func (e *env[Tx]) adds(keys ...string) body[Tx] {
+	return func(ctx context.Context, tx Tx, _ []int) error {
+		for _, key := range keys {
+			if err := e.Add(ctx, tx, key, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// settle is Attempt, repeated while the store says "try again", as a consumer
+// does.
+func (e *env[Tx]) settle(cs []yekbar.Claim, fn body[Tx]) ([]yekbar.Claimed, error) {
+	return retry(e.ctx, func() ([]yekbar.Claimed, error) { return e.Store.Attempt(e.ctx, cs, fn) })
+}
+
+func retry[T any](ctx context.Context, try func() (T, error)) (T, error) {
+	pause := yekbar.Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond}
+	for n := 1; ; n++ {
+		v, err := try()
+		if !errors.Is(err, yekbar.ErrTransient) && !errors.Is(err, yekbar.ErrInFlight) {
+			return v, err
+		}
+		select {
+		case <-time.After(pause.Pause(n)):
+		case <-ctx.Done():
+			return v, err
+		}
+	}
+}
+
+// apply is settle for one message, which must succeed; it returns whether the
+// message was fresh.
+func (e *env[Tx]) apply(id string, fn body[Tx]) bool {
+	e.Helper()
+	got, err := e.settle(claimsOf(id), fn)
+	if err != nil {
+		e.Fatalf("Attempt for %q: %v", id, err)
+	}
+	if len(got) != 1 {
+		e.Fatalf("Attempt for one claim gave %d answers", len(got))
+	}
+	return got[0].Fresh
+}
+
+// wantCounter and the other want functions are called with no transaction
+// open.
+func (e *env[Tx]) wantCounter(key string, want int) {
+	e.Helper()
+	got, err := e.Read(e.ctx, key)
+	if err != nil {
+		e.Fatalf("Read(%q): %v", key, err)
+	}
+	if got != want {
+		e.Errorf("counter %q is %d, want %d", key, got, want)
+	}
+}
+
+func (e *env[Tx]) wantClaims(want int) {
+	e.Helper()
+	got, err := e.Claims(e.ctx)
+	if err != nil {
+		e.Fatalf("Claims: %v", err)
+	}
+	if got != want {
+		e.Errorf("%d claims are stored, want %d", got, want)
+	}
+}
+
+func (e *env[Tx]) wantHeld(want int) {
+	e.Helper()
+	if e.Held == nil {
+		e.Fatal("storetest: Instance.Held is required with Features.Holding")
+	}
+	got, err := e.Held(e.ctx)
+	if err != nil {
+		e.Fatalf("Held: %v", err)
+	}
+	if got != want {
+		e.Errorf("%d messages are held, want %d", got, want)
+	}
+}
+
+// wantNothing asserts that neither claim nor change was stored, and that the
+// store still works: the message is fresh on its next delivery.
+func (e *env[Tx]) wantNothing(id, key string) {
+	e.Helper()
+	e.wantClaims(0)
+	e.wantCounter(key, 0)
+	if e.Failed() {
+		return
+	}
+	if !e.apply(id, e.adds(key)) {
+		e.Errorf("the next delivery of %q was called a duplicate: the message is lost", id)
+	}
+	e.wantClaims(1)
+	e.wantCounter(key, 1)
+}
+
+// wantError asserts that err wraps each target.
+func (e *env[Tx]) wantError(err error, targets ...error) {
+	e.Helper()
+	if err == nil {
+		e.Error("no error: the message would be acknowledged")
+	}
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			e.Errorf("error %q (%T) is not %q", err, err, target)
+		}
+	}
+}
+
+// wantNot asserts that err is none of the targets.
+func (e *env[Tx]) wantNot(err error, targets ...error) {
+	e.Helper()
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			e.Errorf("error %q (%T) should not be %q", err, err, target)
+		}
+	}
+}
+
+// An answer is what an Attempt returned.
+type answer struct {
+	claimed []yekbar.Claimed
+	err     error
+}
+
+// start runs try in a goroutine that ends before the check does.
+func (e *env[Tx]) start(try func() ([]yekbar.Claimed, error)) <-chan answer {
+	out, ended := make(chan answer, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		got, err := try()
+		out <- answer{got, err}
+	}()
+	e.Cleanup(func() {
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			e.Error("an Attempt still runs 10 s after its check ended: it ignores its context")
+		}
+	})
+	return out
+}
+
+// await returns the answer, or ends the check.
+func (e *env[Tx]) await(ch <-chan answer, what string) answer {
+	e.Helper()
+	select {
+	case a := <-ch:
+		return a
+	case <-e.ctx.Done():
+		e.Fatalf("%s did not end within %v", what, patience)
+		return answer{}
+	}
+}
+
+// A holder is an Attempt that stays inside fn, its claims written, until it is
+// released.
+type holder struct {
+	release chan error
+	done    <-chan answer
+}
+
+// hold starts a holder that adds 1 to key and returns once it is inside fn.
+func (e *env[Tx]) hold(id, key string) *holder {
+	e.Helper()
+	h := &holder{release: make(chan error, 1)}
+	entered := make(chan struct{})
+	ctx, cancel := context.WithCancel(e.ctx)
+	h.done = e.start(func() ([]yekbar.Claimed, error) {
+		return e.Store.Attempt(e.ctx, claimsOf(id), func(ctx2 context.Context, tx Tx, fresh []int) error {
+			if err := e.Add(ctx2, tx, key, 1); err != nil {
+				return err
+			}
+			close(entered)
+			select {
+			case err := <-h.release:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	e.Cleanup(cancel) // before start's cleanup, which waits
+	select {
+	case <-entered:
+	case a := <-h.done:
+		e.Fatalf("an Attempt for %q ended before its function waited: %+v, %v", id, a.claimed, a.err)
+	case <-e.ctx.Done():
+		e.Fatalf("an Attempt for %q did not call its function within %v", id, patience)
+	}
+	return h
+}
+
+// blocked waits until n transactions wait for a lock, where that can be seen.
+func (e *env[Tx]) blocked(n int) {
+	e.Helper()
+	if e.Blocked == nil || !e.features.LockWait {
+		return
+	}
+	if err := e.Blocked(e.ctx, n); err != nil {
+		e.Fatalf("Blocked(%d): %v", n, err)
+	}
+}
