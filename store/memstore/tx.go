@@ -22,7 +22,13 @@ type Tx struct {
 	ended   bool
 	broke   error          // what the handler did to end it
 	reads   map[string]int // the version of each key when it was first read
+	saved   []savepoint
 	image
+}
+
+type savepoint struct {
+	name  string
+	image image
 }
 
 // An image is what a savepoint brings back.
@@ -30,6 +36,10 @@ type image struct {
 	writes map[string][]byte
 	claims map[claimKey]claim
 	failed error // the statement that spoiled the transaction
+}
+
+func (i image) clone() image {
+	return image{maps.Clone(i.writes), maps.Clone(i.claims), i.failed}
 }
 
 // Get reads a key. In a transaction that has ended, or is spoilt, nothing is
@@ -69,33 +79,52 @@ func (t *Tx) Insert(key string, value []byte) error {
 	return nil
 }
 
-// Savepoint runs fn; when it fails, what it wrote is undone and the statements
-// that failed in it are forgiven. It returns fn's error.
-func (t *Tx) Savepoint(fn func() error) error {
+// Savepoint sets a savepoint. Names may repeat; the last of a name counts.
+func (t *Tx) Savepoint(name string) error {
 	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
 	if err := t.usable(); err != nil {
-		t.s.mu.Unlock()
 		return err
 	}
-	before := image{maps.Clone(t.writes), maps.Clone(t.claims), t.failed}
-	t.s.mu.Unlock()
+	t.saved = append(t.saved, savepoint{name, t.image.clone()})
+	return nil
+}
 
-	err := fn()
-	if err == nil {
-		return nil
-	}
+// RollbackTo undoes what was written since the savepoint and forgives the
+// statements that failed since. The savepoint stays.
+func (t *Tx) RollbackTo(name string) error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	if t.ended {
-		return errors.Join(err, errEnded)
+		return errEnded
 	}
+	i, err := t.find(name)
+	if err != nil {
+		return err
+	}
+	then := t.saved[i].image.clone()
 	for k := range t.claims {
-		if _, ok := before.claims[k]; !ok {
+		if _, ok := then.claims[k]; !ok {
 			t.land(k)
 		}
 	}
-	t.image = before
-	return err
+	t.image, t.saved = then, t.saved[:i+1]
+	return nil
+}
+
+// Release forgets a savepoint, and forgives nothing.
+func (t *Tx) Release(name string) error {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if err := t.usable(); err != nil {
+		return err
+	}
+	i, err := t.find(name)
+	if err != nil {
+		return err
+	}
+	t.saved = t.saved[:i]
+	return nil
 }
 
 // Commit commits a transaction of Begin. In a handler it is refused, and the
@@ -148,6 +177,15 @@ func (t *Tx) usable() error {
 func (t *Tx) fail(err error) error {
 	t.failed = err
 	return err
+}
+
+func (t *Tx) find(name string) (int, error) {
+	for i, s := range slices.Backward(t.saved) {
+		if s.name == name {
+			return i, nil
+		}
+	}
+	return 0, t.fail(fmt.Errorf("memstore: there is no savepoint %q", name))
 }
 
 func (t *Tx) read(key string) ([]byte, bool) {
@@ -205,7 +243,10 @@ func (t *Tx) commit(ctx context.Context) error {
 	for key, v := range t.writes {
 		t.s.data[key] = value{v, t.s.data[key].version + 1}
 	}
-	maps.Copy(t.s.claims, t.claims)
+	for k, c := range t.claims {
+		t.s.claims[k] = c
+		delete(t.s.held, k) // it was parked
+	}
 	return nil
 }
 
