@@ -22,8 +22,8 @@ const initBound = 3 * time.Minute
 // last match wins).
 func find(name string, folders ...string) (string, bool) {
 	if path, err := exec.LookPath(name); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			return real, true
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return target, true
 		}
 	}
 	for _, folder := range folders {

@@ -199,7 +199,11 @@ func (s *Server) diedAlone() error {
 		return nil
 	}
 	s.killed = true
-	return fmt.Errorf("%s ended by itself (%v); the end of its log:\n%s", s.kind, s.proc.err, tail(s.log))
+	how := "without an error"
+	if s.proc.err != nil {
+		how = s.proc.err.Error()
+	}
+	return fmt.Errorf("%s ended by itself (%s); the end of its log:\n%s", s.kind, how, tail(s.log))
 }
 
 // Restart starts a killed or stopped server again on the same port and data; a
@@ -315,9 +319,10 @@ func Shutdown() error {
 		wait.Go(func() { problems[i] = s.Close() })
 	}
 	wait.Wait()
+	err := errors.Join(problems...)
 	if opened.Load() {
-		f, err := openFolder()
-		problems = append(problems, err, f.remove())
+		f, openErr := openFolder()
+		err = errors.Join(err, openErr, f.remove())
 	}
-	return errors.Join(problems...)
+	return err
 }

@@ -32,7 +32,7 @@ func Main(m *testing.M) int {
 		if err := Shutdown(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the test servers:", err)
 		}
-		os.Exit(128 + int(s.(syscall.Signal)))
+		os.Exit(128 + int(s.(syscall.Signal))) //nolint:forbidigo // the tests' goroutines can't be told to end
 	}()
 	code := m.Run()
 	if err := Shutdown(); err != nil {

@@ -75,7 +75,7 @@ func install(stderr io.Writer, l lack) error {
 		return fmt.Errorf("missing here: %s; install them (Debian, Ubuntu: sudo apt-get install %s), or set YEKBAR_TEST_… to servers that run",
 			strings.Join(what, ", "), strings.Join(l.packages, " "))
 	}
-	fmt.Fprintf(stderr, "services: installing %s\n", strings.Join(l.packages, " "))
+	say(stderr, "installing %s", strings.Join(l.packages, " "))
 	restore, err := denyServiceStarts("/usr/sbin/policy-rc.d")
 	if err != nil {
 		return err

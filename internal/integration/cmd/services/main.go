@@ -49,12 +49,18 @@ const exitUsage = 2
 func realMain(args []string, stdout, stderr io.Writer) int {
 	code, err := dispatch(args, stdout, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "services: %v\n", err)
+		say(stderr, "%v", err)
 		if code == 0 {
 			code = 1
 		}
 	}
 	return code
+}
+
+// say tells the user something beside the command's own output. A standard
+// error that can't be written to can't be told so.
+func say(stderr io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(stderr, "services: "+format+"\n", args...)
 }
 
 func dispatch(args []string, stdout, stderr io.Writer) (int, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,15 @@ func as(t *testing.T, role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// status is the exit status of a program that ended, -1 otherwise.
+func status(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
 func TestWrongArguments(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -80,10 +90,11 @@ func TestHelp(t *testing.T) {
 
 func TestRunGivesTheCommandURLsAndItsStatusBack(t *testing.T) {
 	t.Parallel()
-	out, err := as(t, "program", "run", "--", "sh", "-c", "echo $YEKBAR_TEST_NATS $YEKBAR_TEST_POSTGRES; exit 7").Output()
-	exit, failed := err.(*exec.ExitError)
-	if !failed || exit.ExitCode() != 7 {
-		t.Fatalf("the status is %v, want 7; printed %s", err, exit.Stderr)
+	cmd := as(t, "program", "run", "--", "sh", "-c", "echo $YEKBAR_TEST_NATS $YEKBAR_TEST_POSTGRES; exit 7")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if status(err) != 7 {
+		t.Fatalf("the status is %v, want 7", err)
 	}
 	words := strings.Fields(string(out))
 	if len(words) != 2 || !strings.HasPrefix(words[0], "nats://127.0.0.1:") || words[1] != "postgres://nobody@127.0.0.1:1/none" {
@@ -94,8 +105,7 @@ func TestRunGivesTheCommandURLsAndItsStatusBack(t *testing.T) {
 func TestACommandThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	out, err := as(t, "program", "run", "--", "no-such-command-anywhere").CombinedOutput()
-	exit, failed := err.(*exec.ExitError)
-	if !failed || exit.ExitCode() != 127 || !strings.Contains(string(out), "no-such-command-anywhere") {
+	if status(err) != 127 || !strings.Contains(string(out), "no-such-command-anywhere") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -170,8 +180,7 @@ func TestASignalEndsTheCommandAndTheServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := cmd.Wait()
-	exit, failed := err.(*exec.ExitError)
-	if !failed || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+	if status(err) != 128+int(syscall.SIGTERM) {
 		t.Errorf("the status is %v, want %d", err, 128+int(syscall.SIGTERM))
 	}
 	untilGone(t, family)

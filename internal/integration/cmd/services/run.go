@@ -59,10 +59,12 @@ func run(command []string, stdout, stderr io.Writer) (code int, err error) {
 	if len(command) == 0 {
 		for _, kind := range servers.Kinds() {
 			if url := o.urls[kind]; url != "" {
-				fmt.Fprintf(stdout, "export %s='%s'\n", kind.Variable(), url)
+				if _, err := fmt.Fprintf(stdout, "export %s='%s'\n", kind.Variable(), url); err != nil {
+					return 1, err
+				}
 			}
 		}
-		fmt.Fprintln(stderr, "services: running; Ctrl-C stops them")
+		say(stderr, "running; Ctrl-C stops them")
 		select {
 		case <-signals:
 			return 0, nil
@@ -123,14 +125,14 @@ func start(ctx context.Context, stderr io.Writer) (running, error) {
 	lacking := missing()
 	if len(lacking.kinds) > 0 || len(lacking.tools) > 0 {
 		if err := install(stderr, lacking); err != nil {
-			fmt.Fprintf(stderr, "services: %v\n", err)
+			say(stderr, "%v", err)
 		}
 		lacking = missing()
 	}
 	if len(lacking.kinds) > 0 {
 		c, err := startContainers(ctx, lacking.kinds)
 		if err != nil {
-			fmt.Fprintf(stderr, "services: no containers either: %v\n", err)
+			say(stderr, "no containers either: %v", err)
 		} else {
 			r.containers = c
 			for kind, url := range c.urls {
@@ -152,7 +154,7 @@ func start(ctx context.Context, stderr io.Writer) (running, error) {
 		}
 		lost = append(lost, err)
 		if !servers.Required() {
-			fmt.Fprintf(stderr, "services: NOT TESTED: %v\n", err)
+			say(stderr, "NOT TESTED: %v", err)
 		}
 	}
 	if servers.Required() {
@@ -239,7 +241,7 @@ func runCommand(command []string, urls map[servers.Kind]string, signals <-chan o
 			}
 			kill = time.After(stopGrace)
 		case <-kill:
-			fmt.Fprintf(stderr, "services: %s did not end within %v of the signal; killing it\n", command[0], stopGrace)
+			say(stderr, "%s did not end within %v of the signal; killing it", command[0], stopGrace)
 			if err := signalGroup(group, syscall.SIGKILL); err != nil {
 				return 1, err
 			}
