@@ -46,9 +46,20 @@ func as(t *testing.T, role string, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, kind.Variable()+"=postgres://nobody@127.0.0.1:1/none")
 		}
 	}
-	cmd.Env = append(cmd.Env, servers.KindNATS.Variable()+"=",
-		servers.FolderVariable+"="+filepath.Join(t.TempDir(), "services"))
+	cmd.Env = append(cmd.Env, servers.KindNATS.Variable()+"=", servers.FolderVariable+"="+folder(t))
 	return cmd
+}
+
+// folder is one that the servers' accounts may enter, for the data.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, open := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "services")
 }
 
 // status is the exit status of a program that ended, -1 otherwise.
