@@ -19,10 +19,8 @@ func (s *Store) Hold(ctx context.Context, h *yekbar.HeldMessage) (held bool, err
 		if landed == nil {
 			return held, nil
 		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return false, fmt.Errorf("memstore: hold of message %q of consumer %q: %w", h.MessageID, h.Consumer, ctx.Err())
+		if _, err := s.await(ctx, landed, nil); err != nil {
+			return false, fmt.Errorf("memstore: hold of message %q of consumer %q: %w", h.MessageID, h.Consumer, err)
 		}
 	}
 }

@@ -54,12 +54,11 @@ func (t *Tx) claim(ctx context.Context, c yekbar.Claim) (yekbar.Claimed, error) 
 		if c.Wait <= 0 {
 			return yekbar.Claimed{}, t.claimFailed(inFlight(c))
 		}
-		select {
-		case <-landed:
-		case <-timer.C:
+		switch ok, err := t.s.await(ctx, landed, timer.C); {
+		case err != nil:
+			return yekbar.Claimed{}, t.claimFailed(fmt.Errorf("memstore: claim of message %q of consumer %q: %w", c.MessageID, c.Consumer, err))
+		case !ok:
 			return yekbar.Claimed{}, t.claimFailed(inFlight(c))
-		case <-ctx.Done():
-			return yekbar.Claimed{}, t.claimFailed(fmt.Errorf("memstore: claim of message %q of consumer %q: %w", c.MessageID, c.Consumer, ctx.Err()))
 		}
 	}
 }

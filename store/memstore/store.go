@@ -18,6 +18,8 @@ type Store struct {
 	claims map[claimKey]claim
 	flying map[claimKey]*flight // claims of open transactions
 	held   map[claimKey]yekbar.HeldMessage
+	waits  int           // for flights to land
+	waited chan struct{} // closed and made anew when waits changes
 }
 
 type value struct {
@@ -47,6 +49,7 @@ func New() *Store {
 		claims: map[claimKey]claim{},
 		flying: map[claimKey]*flight{},
 		held:   map[claimKey]yekbar.HeldMessage{},
+		waited: make(chan struct{}),
 	}
 }
 

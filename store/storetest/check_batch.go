@@ -117,7 +117,10 @@ func batchFails[Tx any](e *env[Tx]) {
 		if err := e.addsFresh(cs)(ctx, tx, fresh); err != nil {
 			return err
 		}
-		return &yekbar.BatchError{Index: 1, Err: errBusiness}
+		if slices.Contains(fresh, 2) {
+			return &yekbar.BatchError{Index: 2, Err: errBusiness}
+		}
+		return nil
 	})
 	e.wantError(err, errBusiness)
 	e.wantClaims(1)

@@ -129,7 +129,7 @@ func bindInFlight[Tx any](e *env[Tx]) {
 	e.need2()
 	for i, commit := range []bool{true, false} {
 		id := fmt.Sprintf("m-%d", i)
-		var waiting <-chan answer
+		var waiting *running
 		e.inUsers(commit, func(tx Tx, s yekbar.Session) {
 			if got, err := s.Claim(e.ctx, claim(id)); err != nil || !got.Fresh {
 				e.Fatalf("Claim: %+v, %v; want a fresh one", got, err)
@@ -139,11 +139,11 @@ func bindInFlight[Tx any](e *env[Tx]) {
 			_, err := e.Store.Attempt(e.ctx, []yekbar.Claim{c}, e.adds(id))
 			e.wantError(err, yekbar.ErrInFlight)
 			waiting = e.start(func() ([]yekbar.Claimed, error) { return e.settle(claimsOf(id), e.adds(id)) })
-			e.blocked(1)
+			e.blocked(waiting)
 		})
-		a := e.await(waiting, "an attempt behind a transaction of the user's")
-		if a.err != nil || a.claimed[0].Fresh == commit {
-			e.Errorf("an attempt behind a transaction of the user's (commit: %v): %+v, %v", commit, a.claimed, a.err)
+		e.await(waiting, "an attempt behind a transaction of the user's")
+		if waiting.err != nil || waiting.fresh() == commit {
+			e.Errorf("an attempt behind a transaction of the user's (commit: %v): %+v, %v", commit, waiting.claimed, waiting.err)
 		}
 	}
 	first := e.hold("m-2", "n")
@@ -163,8 +163,8 @@ func bindInFlight[Tx any](e *env[Tx]) {
 		e.Errorf("rollback of a transaction of the user's: %v", err)
 	}
 	first.release <- nil
-	if a := e.await(first.done, "the first"); a.err != nil {
-		e.Errorf("the first: %v", a.err)
+	if e.await(first.running, "the first"); first.err != nil {
+		e.Errorf("the first: %v", first.err)
 	}
 	e.wantCounter("n", 1)
 }

@@ -79,13 +79,13 @@ func cancelledWaiting[Tx any](e *env[Tx]) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	second := e.start(func() ([]yekbar.Claimed, error) { return e.Store.Attempt(ctx, claimsOf("m-1"), e.adds("n")) })
-	e.blocked(1)
+	e.blocked(second)
 	cancel()
-	a := e.await(second, "the second, whose context ended,")
-	e.wantError(a.err, context.Canceled)
+	e.await(second, "the second, whose context ended,")
+	e.wantError(second.err, context.Canceled)
 	first.release <- nil
-	if a := e.await(first.done, "the first"); a.err != nil {
-		e.Errorf("the first: %v", a.err)
+	if e.await(first.running, "the first"); first.err != nil {
+		e.Errorf("the first: %v", first.err)
 	}
 	e.wantClaims(1)
 	e.wantCounter("n", 1)

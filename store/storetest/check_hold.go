@@ -103,7 +103,7 @@ func holdNew[Tx any](e *env[Tx]) {
 func holdApplied[Tx any](e *env[Tx]) {
 	s := e.holding()
 	e.apply("m-1", e.adds("n"))
-	for _, reason := range []string{yekbar.ReasonPermanent, yekbar.ReasonConflict, yekbar.ReasonIdentity, yekbar.ReasonUndecodable} {
+	for _, reason := range []string{yekbar.ReasonPermanent, yekbar.ReasonAttempts, yekbar.ReasonConflict, yekbar.ReasonIdentity, yekbar.ReasonUndecodable} {
 		for _, state := range []yekbar.State{yekbar.StateDead, yekbar.StateParked} {
 			if e.take(s, held("m-1", state, reason)) {
 				e.Errorf("Hold (%s, %s) took over a message that was applied", state, reason)
@@ -175,15 +175,16 @@ func holdInFlight[Tx any](e *env[Tx]) {
 			took <- e.take(s, held(id, yekbar.StateDead, yekbar.ReasonPermanent))
 			return nil, nil
 		})
+		e.blocked(taking)
 		if commit {
 			first.release <- nil
 		} else {
 			first.release <- errBusiness
 		}
-		if a := e.await(first.done, "the attempt"); commit && a.err != nil {
-			e.Errorf("the attempt: %v", a.err)
+		if e.await(first.running, "the attempt"); commit && first.err != nil {
+			e.Errorf("the attempt: %v", first.err)
 		}
-		_ = e.await(taking, "Hold") // take reports its own error
+		e.await(taking, "Hold")
 		if <-took == commit {
 			e.Errorf("Hold during an attempt (that commits: %v) was answered with held: %v", commit, commit)
 		}

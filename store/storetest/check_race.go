@@ -25,32 +25,33 @@ func raceChecks[Tx any]() []check[Tx] {
 
 func atOnce[Tx any](e *env[Tx], waiters int, commits bool) {
 	first := e.hold("m-1", "n")
-	var others []<-chan answer
+	var others []*running
 	for range waiters {
 		others = append(others, e.start(func() ([]yekbar.Claimed, error) { return e.settle(claimsOf("m-1"), e.adds("n")) }))
 	}
-	e.blocked(waiters)
+	e.blocked(others...)
 	if !commits {
 		first.release <- errBusiness
 	} else {
 		first.release <- nil
 	}
-	a := e.await(first.done, "the first")
-	if commits && (a.err != nil || !a.claimed[0].Fresh) {
-		e.Errorf("the first: %+v, %v; want a fresh claim", a.claimed, a.err)
+	e.await(first.running, "the first")
+	if commits && (first.err != nil || !first.fresh()) {
+		e.Errorf("the first: %+v, %v; want a fresh claim", first.claimed, first.err)
 	}
-	if !commits && !errors.Is(a.err, errBusiness) {
-		e.Errorf("the first, which failed: error %v, want its own", a.err)
+	if !commits && !errors.Is(first.err, errBusiness) {
+		e.Errorf("the first, which failed: error %v, want its own", first.err)
 	}
 	fresh := 0
-	for _, ch := range others {
-		switch a := e.await(ch, "a waiter"); {
-		case a.err != nil:
-			e.Errorf("a waiter: %v", a.err)
-		case a.claimed[0].Fresh:
+	for _, r := range others {
+		e.await(r, "a waiter")
+		switch {
+		case r.err != nil:
+			e.Errorf("a waiter: %v", r.err)
+		case r.fresh():
 			fresh++
-		case a.claimed[0].State != yekbar.StateApplied:
-			e.Errorf("a waiter found state %q, want %q", a.claimed[0].State, yekbar.StateApplied)
+		case r.claimed[0].State != yekbar.StateApplied:
+			e.Errorf("a waiter found state %q, want %q", r.claimed[0].State, yekbar.StateApplied)
 		}
 	}
 	if commits && fresh != 0 {
@@ -86,8 +87,8 @@ func boundedWait[Tx any](e *env[Tx]) {
 		e.Errorf("another message beside one in flight: %+v, %v; want a fresh claim", got, err)
 	}
 	first.release <- nil
-	if a := e.await(first.done, "the first"); a.err != nil {
-		e.Errorf("the first: %v", a.err)
+	if e.await(first.running, "the first"); first.err != nil {
+		e.Errorf("the first: %v", first.err)
 	}
 	e.wantClaims(2)
 	e.wantCounter("n", 1)
@@ -108,7 +109,7 @@ func waitEndsAtClaim[Tx any](e *env[Tx]) {
 	c := claim("m-1")
 	c.Wait = 50 * time.Millisecond
 	past := make(chan struct{})
-	done := e.start(func() ([]yekbar.Claimed, error) {
+	attempt := e.start(func() ([]yekbar.Claimed, error) {
 		return e.Store.Attempt(e.ctx, []yekbar.Claim{c}, func(ctx context.Context, tx Tx, _ []int) error {
 			if err := e.Add(ctx, tx, "n", 1); err != nil { // waits for the lock, where Add takes one
 				return err
@@ -118,17 +119,17 @@ func waitEndsAtClaim[Tx any](e *env[Tx]) {
 		})
 	})
 	select {
-	case a := <-done:
+	case <-attempt.ended:
 		close(past)
-		e.Fatalf("a business statement was not let wait longer than the claim (%v): %v", c.Wait, a.err)
+		e.Fatalf("a business statement was not let wait longer than the claim (%v): %v", c.Wait, attempt.err)
 	case <-time.After(6 * c.Wait):
 	}
 	close(past)
 	if err := end(e.ctx, false); err != nil {
 		e.Fatalf("rollback of a transaction of the user's: %v", err)
 	}
-	if a := e.await(done, "the attempt"); a.err != nil || !a.claimed[0].Fresh {
-		e.Errorf("the attempt: %+v, %v; want a fresh claim", a.claimed, a.err)
+	if e.await(attempt, "the attempt"); attempt.err != nil || !attempt.fresh() {
+		e.Errorf("the attempt: %+v, %v; want a fresh claim", attempt.claimed, attempt.err)
 	}
 	e.wantCounter("n", 2)
 }
@@ -138,7 +139,7 @@ func deadlock[Tx any](e *env[Tx]) {
 	e.apply("m-0", e.adds("a", "b"))
 	var met sync.WaitGroup // both hold their first row
 	met.Add(2)
-	cross := func(id, one, two string) <-chan answer {
+	cross := func(id, one, two string) *running {
 		arrive := sync.OnceFunc(func() { met.Done(); met.Wait() })
 		return e.start(func() ([]yekbar.Claimed, error) {
 			defer arrive()
@@ -157,9 +158,9 @@ func deadlock[Tx any](e *env[Tx]) {
 			})
 		})
 	}
-	for _, ch := range []<-chan answer{cross("m-1", "a", "b"), cross("m-2", "b", "a")} {
-		if a := e.await(ch, "one of two that deadlock"); a.err != nil {
-			e.Errorf("one of two that deadlock: error %q does not say that it is transient", a.err)
+	for _, r := range []*running{cross("m-1", "a", "b"), cross("m-2", "b", "a")} {
+		if e.await(r, "one of two that deadlock"); r.err != nil {
+			e.Errorf("one of two that deadlock: error %q does not say that it is transient", r.err)
 		}
 	}
 	e.wantClaims(3)

@@ -162,7 +162,7 @@ func statementsAtOnce[Tx any](e *env[Tx]) {
 		second := e.start(func() ([]yekbar.Claimed, error) {
 			return e.send(s, claimsOf(id), []yekbar.Statement{make.Add("second-"+id, 1)})
 		})
-		e.blocked(1)
+		e.blocked(second)
 		want := 1
 		if commit {
 			first.release <- nil
@@ -170,10 +170,10 @@ func statementsAtOnce[Tx any](e *env[Tx]) {
 		} else {
 			first.release <- errBusiness
 		}
-		_ = e.await(first.done, "the first") // its counter tells
-		a := e.await(second, "the second")
-		if a.err != nil || a.claimed[0].Fresh == commit {
-			e.Errorf("statements behind an attempt (that commits: %v): %+v, %v", commit, a.claimed, a.err)
+		e.await(first.running, "the first") // its counter tells
+		e.await(second, "the second")
+		if second.err != nil || second.fresh() == commit {
+			e.Errorf("statements behind an attempt (that commits: %v): %+v, %v", commit, second.claimed, second.err)
 		}
 		e.wantCounter("first-"+id, 1-want)
 		e.wantCounter("second-"+id, want)

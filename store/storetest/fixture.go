@@ -11,7 +11,8 @@ import (
 type Fixture[Tx any] struct {
 	// New returns a store over an empty, migrated database that nothing else
 	// uses, and cleans up with t.Cleanup. It is called once for each check,
-	// also at the same time. Required.
+	// also at the same time. A pool has at least eight connections, unless
+	// the database has one writer. Required.
 	New func(t testing.TB) *Instance[Tx]
 	// NewSingle is New with a pool of one connection. Nil: not tested.
 	NewSingle func(t testing.TB) *Instance[Tx]
@@ -64,9 +65,9 @@ type Instance[Tx any] struct {
 	// Violations holds, by name, statements that the database refuses because
 	// of a constraint of the business: at once, or at COMMIT.
 	Violations map[string]func(ctx context.Context, tx Tx) error
-	// Blocked returns when n transactions of the instance wait for a lock. It
-	// makes the races of the suite exact; without it they are left to the
-	// scheduler.
+	// Blocked returns when n transactions of the instance wait for a lock, or
+	// ctx ends. It makes the races of the suite exact; without it they are
+	// left to the scheduler. Not asked of a pool of one connection.
 	Blocked func(ctx context.Context, n int) error
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // patience bounds each check; a healthy store needs a fraction of it.
-const patience = 2 * time.Minute
+var patience = 2 * time.Minute
 
 // Run runs every check as a parallel subtest.
 func Run[Tx any](t *testing.T, f Fixture[Tx]) {
@@ -233,47 +233,73 @@ func (e *env[Tx]) wantNot(err error, targets ...error) {
 	}
 }
 
-// An answer is what an Attempt returned.
-type answer struct {
+// A running is an Attempt in a goroutine of its own.
+type running struct {
+	ended   chan struct{} // closed when the rest is there
 	claimed []yekbar.Claimed
 	err     error
 }
 
+// fresh is for a running of one claim that ended without an error.
+func (r *running) fresh() bool { return r.claimed[0].Fresh }
+
 // start runs try in a goroutine that ends before the check does.
-func (e *env[Tx]) start(try func() ([]yekbar.Claimed, error)) <-chan answer {
-	out, ended := make(chan answer, 1), make(chan struct{})
+func (e *env[Tx]) start(try func() ([]yekbar.Claimed, error)) *running {
+	r := &running{ended: make(chan struct{})}
 	go func() {
-		defer close(ended)
-		got, err := try()
-		out <- answer{got, err}
+		defer close(r.ended)
+		r.claimed, r.err = try()
 	}()
 	e.Cleanup(func() {
 		select {
-		case <-ended:
+		case <-r.ended:
 		case <-time.After(10 * time.Second):
 			e.Error("an Attempt still runs 10 s after its check ended: it ignores its context")
 		}
 	})
-	return out
+	return r
 }
 
-// await returns the answer, or ends the check.
-func (e *env[Tx]) await(ch <-chan answer, what string) answer {
+// await waits for r's end, or ends the check.
+func (e *env[Tx]) await(r *running, what string) {
 	e.Helper()
 	select {
-	case a := <-ch:
-		return a
+	case <-r.ended:
 	case <-e.ctx.Done():
 		e.Fatalf("%s did not end within %v", what, patience)
-		return answer{}
 	}
+}
+
+// blocked returns when all of rs wait for a lock or have ended, where that can
+// be seen.
+func (e *env[Tx]) blocked(rs ...*running) {
+	e.Helper()
+	if e.Blocked == nil || !e.features.LockWait {
+		return
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	seen := make(chan error, 1)
+	go func() { seen <- e.Blocked(ctx, len(rs)) }()
+	for i := 0; i < len(rs); i++ { // those that end need not wait: their answers tell
+		select {
+		case err := <-seen:
+			if err != nil {
+				e.Fatalf("Blocked(%d): %v", len(rs), err)
+			}
+			return
+		case <-rs[i].ended:
+		}
+	}
+	cancel()
+	<-seen
 }
 
 // A holder is an Attempt that stays inside fn, its claims written, until it is
 // released.
 type holder struct {
+	*running
 	release chan error
-	done    <-chan answer
 }
 
 // hold starts a holder that adds 1 to key and returns once it is inside fn.
@@ -282,7 +308,7 @@ func (e *env[Tx]) hold(id, key string) *holder {
 	h := &holder{release: make(chan error, 1)}
 	entered := make(chan struct{})
 	ctx, cancel := context.WithCancel(e.ctx)
-	h.done = e.start(func() ([]yekbar.Claimed, error) {
+	h.running = e.start(func() ([]yekbar.Claimed, error) {
 		return e.Store.Attempt(e.ctx, claimsOf(id), func(ctx2 context.Context, tx Tx, fresh []int) error {
 			if err := e.Add(ctx2, tx, key, 1); err != nil {
 				return err
@@ -299,21 +325,10 @@ func (e *env[Tx]) hold(id, key string) *holder {
 	e.Cleanup(cancel) // before start's cleanup, which waits
 	select {
 	case <-entered:
-	case a := <-h.done:
-		e.Fatalf("an Attempt for %q ended before its function waited: %+v, %v", id, a.claimed, a.err)
+	case <-h.ended:
+		e.Fatalf("an Attempt for %q ended before its function waited: %+v, %v", id, h.claimed, h.err)
 	case <-e.ctx.Done():
 		e.Fatalf("an Attempt for %q did not call its function within %v", id, patience)
 	}
 	return h
-}
-
-// blocked waits until n transactions wait for a lock, where that can be seen.
-func (e *env[Tx]) blocked(n int) {
-	e.Helper()
-	if e.Blocked == nil || !e.features.LockWait {
-		return
-	}
-	if err := e.Blocked(e.ctx, n); err != nil {
-		e.Fatalf("Blocked(%d): %v", n, err)
-	}
 }

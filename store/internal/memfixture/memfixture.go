@@ -19,16 +19,23 @@ type tx = *memstore.Tx
 // New returns an instance over a new memstore.
 func New(testing.TB) *storetest.Instance[tx] {
 	s := memstore.New()
+	i := Over(func() *memstore.Store { return s })
+	i.Store = s
+	return i
+}
+
+// Over returns an instance, without a Store, whose data are in what current
+// returns at the moment.
+func Over(current func() *memstore.Store) *storetest.Instance[tx] {
 	return &storetest.Instance[tx]{
-		Store:  s,
 		Add:    func(_ context.Context, tx tx, key string, n int) error { return Add(tx, key, n) },
 		Insert: func(_ context.Context, tx tx, key string) error { return tx.Insert(key, []byte("1")) },
 		Read: func(_ context.Context, key string) (int, error) {
-			v, _ := s.Get(key)
+			v, _ := current().Get(key)
 			return number(v)
 		},
 		Begin: func(ctx context.Context) (tx, func(context.Context, bool) error, error) {
-			tx, err := s.Begin(ctx)
+			tx, err := current().Begin(ctx)
 			return tx, func(ctx context.Context, commit bool) error {
 				if commit {
 					return tx.Commit(ctx)
@@ -36,9 +43,10 @@ func New(testing.TB) *storetest.Instance[tx] {
 				return tx.Rollback()
 			}, err
 		},
-		Claims:    func(context.Context) (int, error) { return s.Claims(), nil },
-		Held:      func(context.Context) (int, error) { return len(s.Held()), nil },
+		Claims:    func(context.Context) (int, error) { return current().Claims(), nil },
+		Held:      func(context.Context) (int, error) { return len(current().Held()), nil },
 		Savepoint: savepoint,
+		Blocked:   func(ctx context.Context, n int) error { return current().AwaitWaiters(ctx, n) },
 		Exec:      func(_ context.Context, tx tx, sql string) error { return exec(tx, sql) },
 		Ends: map[string]func(context.Context, tx) error{
 			"Commit":   func(ctx context.Context, tx tx) error { return tx.Commit(ctx) },
