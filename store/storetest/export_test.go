@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,11 +10,6 @@ import (
 	"testing"
 	"time"
 )
-
-func TestMain(m *testing.M) {
-	patience = 3 * time.Second // some wrong stores hang
-	os.Exit(m.Run())
-}
 
 // Names returns the names of all checks.
 func Names() []string {
@@ -33,15 +27,15 @@ type Verdict struct {
 }
 
 // Judge runs one check as Run does, and returns its verdict instead of failing
-// t.
-func Judge[Tx any](t *testing.T, f Fixture[Tx], name string) Verdict {
+// t. Patience bounds what the check waits for.
+func Judge[Tx any](t *testing.T, f Fixture[Tx], name string, patience time.Duration) Verdict {
 	t.Helper()
 	all := checks[Tx]()
 	i := slices.IndexFunc(all, func(c check[Tx]) bool { return c.name == name })
 	if i < 0 {
 		t.Fatalf("there is no check %q", name)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	r := &recorder{TB: t, ctx: ctx}
 	ended := make(chan struct{})
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/yekbar-go/yekbar"
 	"github.com/yekbar-go/yekbar/store/internal/memfixture"
@@ -132,7 +133,7 @@ func TestRight(t *testing.T) {
 	for _, name := range storetest.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := storetest.Judge(t, fixture(func(testing.TB) *instance { _, i := newRight(); return i }), name)
+			v := storetest.Judge(t, fixture(func(testing.TB) *instance { _, i := newRight(); return i }), name, time.Minute)
 			if v.Failed {
 				t.Error(v.Said)
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // patience bounds each check; a healthy store needs a fraction of it.
-var patience = 2 * time.Minute
+const patience = 2 * time.Minute
 
 // Run runs every check as a parallel subtest.
 func Run[Tx any](t *testing.T, f Fixture[Tx]) {
@@ -266,7 +266,7 @@ func (e *env[Tx]) await(r *running, what string) {
 	select {
 	case <-r.ended:
 	case <-e.ctx.Done():
-		e.Fatalf("%s did not end within %v", what, patience)
+		e.Fatalf("%s did not end in time", what)
 	}
 }
 
@@ -328,7 +328,7 @@ func (e *env[Tx]) hold(id, key string) *holder {
 	case <-h.ended:
 		e.Fatalf("an Attempt for %q ended before its function waited: %+v, %v", id, h.claimed, h.err)
 	case <-e.ctx.Done():
-		e.Fatalf("an Attempt for %q did not call its function within %v", id, patience)
+		e.Fatalf("an Attempt for %q did not call its function in time", id)
 	}
 	return h
 }

@@ -11,7 +11,7 @@ import (
 
 // SQL fills an Instance for a store that speaks SQL: it creates the business
 // tables and has a statement for each operation. SQLite needs its foreign keys
-// switched on.
+// switched on, MariaDB the right to create a procedure.
 type SQL[Tx any] struct {
 	Dialect string // "postgresql", "mariadb" or "sqlite"
 	// Prefix stands before the names of the business tables, quoted as
@@ -30,7 +30,7 @@ type SQL[Tx any] struct {
 }
 
 // Fill creates the tables and sets all of i's functions that can be had from
-// SQL: not Store, Begin, Savepoint, Ends and Blocked.
+// SQL: not Store, Begin, Savepoint and Blocked. To Ends it adds.
 func (s SQL[Tx]) Fill(t testing.TB, i *Instance[Tx]) {
 	t.Helper()
 	for _, ddl := range s.tables() {
@@ -65,6 +65,14 @@ func (s SQL[Tx]) Fill(t testing.TB, i *Instance[Tx]) {
 			return yekbar.Statement{SQL: "INSERT INTO " + counters + " (name, n) VALUES (" + p(1) + ", 1)", Args: []any{key}}
 		},
 	}
+	if s.Dialect == "mariadb" {
+		if i.Ends == nil {
+			i.Ends = map[string]func(context.Context, Tx) error{}
+		}
+		i.Ends["CALL of a procedure that commits"] = func(ctx context.Context, tx Tx) error {
+			return s.Exec(ctx, tx, "CALL "+s.Prefix+"storetest_commit()")
+		}
+	}
 	i.Violations = map[string]func(context.Context, Tx) error{}
 	for name, stmts := range s.violations() {
 		i.Violations[name] = func(ctx context.Context, tx Tx) error {
@@ -91,8 +99,7 @@ func (s SQL[Tx]) tables() []string {
 	}
 	switch s.Dialect {
 	case "postgresql":
-		ts = append(ts, "CREATE TABLE "+s.Prefix+"storetest_slots (n BIGINT UNIQUE"+deferrable+")",
-			"CREATE PROCEDURE "+s.Prefix+"storetest_commit() LANGUAGE plpgsql AS 'BEGIN COMMIT; END'")
+		ts = append(ts, "CREATE TABLE "+s.Prefix+"storetest_slots (n BIGINT UNIQUE"+deferrable+")")
 	case "mariadb":
 		ts = append(ts, "CREATE PROCEDURE "+s.Prefix+"storetest_commit() COMMIT")
 	}

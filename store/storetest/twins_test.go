@@ -38,7 +38,7 @@ func TestTwins(t *testing.T) {
 					r, i := newRight()
 					i.Store = w.twist(r, i)
 					return i
-				}), name)
+				}), name, 3*time.Second) // some wrong stores hang
 				if !v.Failed {
 					t.Errorf("the check did not catch a store that %s; it said: %s", w.mistake, v.Said)
 				}
@@ -303,7 +303,7 @@ var attemptTwins = []twin{
 			}
 			return got, r.apart(ctx, cs, fn)
 		})},
-	{"looks first, then inserts", []string{"two at once, the first commits", "five waiters, the first commits", "five waiters, the first rolls back"},
+	{"looks first, then inserts", []string{"two at once, the first commits", "five waiters, the first commits"},
 		func(r *right, _ *instance) yekbar.Store[tx] {
 			known := &seen{ids: map[string]bool{}}
 			return altered{r, func(ctx context.Context, cs []yekbar.Claim, fn body) ([]yekbar.Claimed, error) {
