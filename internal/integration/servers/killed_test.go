@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/yekbar-go/yekbar/internal/integration/servers"
 )
@@ -67,32 +66,6 @@ func role(t *testing.T, name, folder string) *exec.Cmd {
 	return cmd
 }
 
-// alive tells whether a process runs; one that nobody reaped yet does not.
-func alive(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	return !strings.HasPrefix(rest, "Z")
-}
-
-func untilGone(t *testing.T, pids []int) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for _, pid := range pids {
-		for alive(pid) {
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("server process %d outlives its killed parent", pid)
-			}
-		}
-	}
-}
-
 func TestAKilledRunLeavesNothingForTheNext(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -126,7 +99,7 @@ func TestAKilledRunLeavesNothingForTheNext(t *testing.T) {
 			for _, field := range strings.Fields(line) {
 				pid, err := strconv.Atoi(field)
 				ok(t, err)
-				if !alive(pid) {
+				if !servers.Running(pid) {
 					t.Errorf("server process %d does not run", pid)
 				}
 				pids = append(pids, pid)
@@ -136,13 +109,13 @@ func TestAKilledRunLeavesNothingForTheNext(t *testing.T) {
 				t.Error("the first run ended well in spite of SIGKILL")
 			}
 			// The last server is paused: a signal other than SIGKILL can't reach it.
-			untilGone(t, pids[:len(pids)-1])
+			servers.UntilGone(t, pids[:len(pids)-1]...)
 
 			out, err := role(t, "sweep", folder).Output()
 			if err != nil {
 				t.Fatalf("the next run: %v; it printed:\n%s", err, out)
 			}
-			untilGone(t, pids)
+			servers.UntilGone(t, pids...)
 			if _, err := os.Stat(folder); mode == 0o755 && !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the folder is still there after Clean: %v", err)
 			}

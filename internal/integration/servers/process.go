@@ -123,7 +123,7 @@ func (p *process) family() ([]int, error) {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	return descendants(p.pid())
+	return Descendants(p.pid())
 }
 
 // killPID signals a process that need not exist any more.
@@ -139,7 +139,7 @@ func killPID(pid int, s syscall.Signal) error {
 func waitGone(pids []int, bound time.Duration) error {
 	return poll(context.Background(), bound, func(context.Context) error {
 		for _, pid := range pids {
-			if running(pid) {
+			if Running(pid) {
 				return fmt.Errorf("process %d still runs", pid)
 			}
 		}

@@ -37,8 +37,8 @@ func procStat(pid int) (state string, parent int, ok bool) {
 	return fields[0], parent, err == nil
 }
 
-// running tells whether a process exists and is more than a zombie.
-func running(pid int) bool {
+// Running tells whether a process exists and is more than a zombie.
+func Running(pid int) bool {
 	state, _, ok := procStat(pid)
 	return ok && state != "Z" && state != "X"
 }
@@ -57,8 +57,8 @@ func allProcesses() ([]int, error) {
 	return pids, nil
 }
 
-// descendants returns the processes below root, root left out.
-func descendants(root int) ([]int, error) {
+// Descendants returns the processes below root, root left out.
+func Descendants(root int) ([]int, error) {
 	pids, err := allProcesses()
 	if err != nil {
 		return nil, err

@@ -40,7 +40,8 @@ func listing() (map[int][2]string, error) {
 	return all, nil
 }
 
-func running(pid int) bool {
+// Running tells whether a process exists and is more than a zombie.
+func Running(pid int) bool {
 	all, err := listing()
 	if err != nil {
 		return killPID(pid, 0) == nil
@@ -49,7 +50,8 @@ func running(pid int) bool {
 	return ok && !strings.HasPrefix(p[1], "Z")
 }
 
-func descendants(root int) ([]int, error) {
+// Descendants returns the processes below root, root left out.
+func Descendants(root int) ([]int, error) {
 	all, err := listing()
 	if err != nil {
 		return nil, err

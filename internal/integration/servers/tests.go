@@ -218,3 +218,13 @@ func SkipWithout(t testing.TB, kind Kind) {
 	t.Helper()
 	need(t, Installed(kind))
 }
+
+// UntilGone waits until none of the processes runs, and fails the test when
+// one still does after half a minute. A killed child counts as gone before
+// anybody has waited for it.
+func UntilGone(t testing.TB, pids ...int) {
+	t.Helper()
+	if err := waitGone(pids, 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}

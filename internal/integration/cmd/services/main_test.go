@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -148,28 +147,6 @@ func readPIDs(t *testing.T, path string) []int {
 	}
 }
 
-func untilGone(t *testing.T, pids []int) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for _, pid := range pids {
-		for syscall.Kill(pid, 0) == nil && !zombie(pid) {
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("process %d is still there", pid)
-			}
-		}
-	}
-}
-
-func zombie(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(b), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z")
-}
-
 // longCommand ignores nothing and has a child; it writes its parent's id (the
 // program), its own and its child's to a file.
 func longCommand(t *testing.T) (args []string, file string) {
@@ -186,7 +163,7 @@ func TestASignalEndsTheCommandAndTheServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	pids := readPIDs(t, file)
-	family := append(childrenOf(t, pids[0]), pids...)
+	family := familyOf(t, pids)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +171,7 @@ func TestASignalEndsTheCommandAndTheServers(t *testing.T) {
 	if status(err) != 128+int(syscall.SIGTERM) {
 		t.Errorf("the status is %v, want %d", err, 128+int(syscall.SIGTERM))
 	}
-	untilGone(t, family)
+	servers.UntilGone(t, family...)
 }
 
 func TestADeadParentEndsTheCommandAndTheServers(t *testing.T) {
@@ -206,43 +183,26 @@ func TestADeadParentEndsTheCommandAndTheServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	pids := readPIDs(t, file)
-	family := append(childrenOf(t, pids[0]), pids...)
+	family := familyOf(t, pids)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
 		t.Error("the killed parent ended well")
 	}
-	untilGone(t, family)
+	servers.UntilGone(t, family...)
 }
 
-// childrenOf returns the program's children: the command and the servers.
-func childrenOf(t *testing.T, parent int) []int {
+// familyOf returns the processes of longCommand and all that the program
+// started: the command and the server.
+func familyOf(t *testing.T, pids []int) []int {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	below, err := servers.Descendants(pids[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []int
-	for _, path := range stats {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		_, rest, _ := strings.Cut(string(b), ") ")
-		if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(parent) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			found = append(found, pid)
-		}
+	if len(below) < 3 {
+		t.Errorf("below the program are %v; want a server, the command and its child", below)
 	}
-	if len(found) < 2 {
-		t.Errorf("the program has children %v, want the command and a server", found)
-	}
-	return found
+	return append(below, pids...)
 }
