@@ -1,0 +1,132 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// stopGrace is how long workers may take to stop before they are killed.
+const stopGrace = 15 * time.Second
+
+// A crew is the worker processes. One goroutine has it: the one that reads
+// notices.
+type crew struct {
+	config  workerConfig
+	starts  uint64
+	program string
+	args    []string
+	starter *starter
+	workers []*child
+	killer  *killer
+	notices chan notice
+	results int
+
+	duplicates int64 // answered as such, by those who lived to say it
+	conflicts  map[string]bool
+	givenBack  int64
+	lastError  string
+}
+
+func newCrew(c Config, wc workerConfig, k *killer) *crew {
+	return &crew{
+		config: wc, program: c.Executable, args: c.Args,
+		starter: newStarter(), killer: k,
+		notices:   make(chan notice, 256),
+		conflicts: map[string]bool{},
+	}
+}
+
+// start starts a worker in place of nobody.
+func (c *crew) start(number int) error {
+	wc := c.config
+	wc.Number = number
+	wc.Seed += c.starts // a new one doesn't repeat what the old one forgot
+	c.starts++
+	w, err := startChild(c.starter, c.program, c.args, wc, c.notices)
+	if err == nil {
+		c.workers = append(c.workers, w)
+	}
+	return err
+}
+
+// take books a notice, replaces who was killed, and lets the killer strike.
+func (c *crew) take(n notice) error {
+	if n.ended {
+		return c.ended(n)
+	}
+	switch e := n.event; e.Kind {
+	case eventReady:
+		n.child.ready = true
+	case eventApplied:
+		c.results++
+	case eventDuplicate:
+		c.results++
+		c.duplicates++
+	case eventConflict:
+		c.results++
+		c.conflicts[e.Invoice] = true
+	case eventGivenBack, eventFailed:
+		c.givenBack++
+		c.lastError = fmt.Sprintf("worker %d, order %s: %s", n.child.number, e.Invoice, e.Error)
+	case eventDying:
+		if n.child.killed {
+			c.killer.done[anywhere]-- // it was faster than our signal
+		}
+		n.child.killed = true
+		c.killer.died(e.Point)
+	}
+	c.killer.strike(c.results, c.workers)
+	return nil
+}
+
+func (c *crew) ended(n notice) error {
+	c.workers = slices.DeleteFunc(c.workers, func(w *child) bool { return w == n.child })
+	switch {
+	case n.child.killed && !n.child.stopping:
+		return c.start(n.child.number)
+	case n.child.stopping && n.err == nil, n.child.killed:
+		return nil
+	}
+	how := "without an error"
+	if n.err != nil {
+		how = n.err.Error()
+	}
+	return fmt.Errorf("worker %d ended by itself (%s); its last words:\n%s", n.child.number, how, n.child.last)
+}
+
+// stop has all workers finish what they have in hand, and waits for them.
+// Those that don't are killed.
+func (c *crew) stop() error {
+	defer c.starter.close()
+	for _, w := range c.workers {
+		w.stopping = true
+		if err := w.write(command{Stop: true}); err != nil {
+			w.kill() // it doesn't listen any more
+		}
+	}
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	var errs []error
+	for len(c.workers) > 0 {
+		select {
+		case n := <-c.notices:
+			if err := c.take(n); err != nil {
+				errs = append(errs, err)
+			}
+		case <-grace.C:
+			errs = append(errs, fmt.Errorf("%d workers had not stopped after %v and were killed", len(c.workers), stopGrace))
+			for _, w := range c.workers {
+				w.kill()
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// finished reports that there were all the kills, and everybody is up again.
+func (c *crew) finished() bool {
+	return c.killer.count() >= len(c.killer.due) &&
+		!slices.ContainsFunc(c.workers, func(w *child) bool { return !w.ready || w.killed })
+}

@@ -1,0 +1,67 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	lineEvery     = 2 * time.Second        // piped
+	terminalEvery = 150 * time.Millisecond // one line, written over
+)
+
+// A progress shows where the run is. On a terminal it is one line that is
+// written over; elsewhere a line now and then. What can't be shown is no
+// reason to stop.
+type progress struct {
+	mu       sync.Mutex
+	w        io.Writer
+	terminal bool
+	shown    string
+	last     time.Time
+}
+
+// show shows the line when it is time to.
+func (p *progress) show(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	every := lineEvery
+	if p.terminal {
+		every = terminalEvery
+	}
+	if now.Sub(p.last) < every || line == p.shown {
+		return
+	}
+	p.last, p.shown = now, line
+	if p.terminal {
+		fmt.Fprint(p.w, "\r\x1b[K"+line)
+	} else {
+		fmt.Fprintln(p.w, line)
+	}
+}
+
+// say prints a line that stays.
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal && p.shown != "" {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	fmt.Fprintf(p.w, format+"\n", args...)
+	if p.terminal && p.shown != "" {
+		fmt.Fprint(p.w, p.shown)
+	}
+}
+
+// end clears the line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal && p.shown != "" {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = ""
+	}
+}
