@@ -38,6 +38,9 @@ type scanner struct {
 	inExec  bool // between /*! and */
 	open    bool // an unterminated quote or comment
 	trigger trigger
+
+	depth             int  // of parentheses
+	returning, inside bool // RETURNING was seen, outside or inside of them
 }
 
 // scan splits a text in one reading.
@@ -102,6 +105,7 @@ func (s *scanner) add(t token, start, end int) {
 	}
 	s.pos, s.end = end, end
 	s.exec = s.exec || s.inExec
+	s.nesting(t)
 	if len(s.tokens) < keptTokens {
 		s.tokens = append(s.tokens, t)
 	}
@@ -119,10 +123,25 @@ func (s *scanner) finish() {
 		k, savepoint := classify(s.d, s.tokens)
 		s.out = append(s.out, Statement{
 			Text: s.sql[s.start:s.end], Words: s.words, Kind: k, Savepoint: savepoint,
+			Returning: s.returning, InnerReturning: s.inside,
 			Executable: s.exec, Unterminated: s.open,
 		})
 	}
+	s.depth, s.returning, s.inside = 0, false, false
 	s.tokens, s.words, s.start, s.exec, s.open, s.trigger = nil, nil, -1, false, false, trigger{}
+}
+
+// nesting follows parentheses and notes where RETURNING stands.
+func (s *scanner) nesting(t token) {
+	switch {
+	case t.kind == otherToken && t.text == "(":
+		s.depth++
+	case t.kind == otherToken && t.text == ")":
+		s.depth--
+	case t.kind == wordToken && strings.EqualFold(t.text, "RETURNING"):
+		s.returning = s.returning || s.depth == 0
+		s.inside = s.inside || s.depth != 0
+	}
 }
 
 // comment skips /* … */: nested on PostgreSQL only, and on MariaDB executed

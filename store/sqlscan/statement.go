@@ -21,6 +21,9 @@ type Statement struct {
 	// Savepoint is the name in SAVEPOINT, ROLLBACK TO and RELEASE, folded as
 	// the database compares it.
 	Savepoint string
+	// Returning: the word RETURNING stands in it, outside of parentheses.
+	// InnerReturning: inside of some.
+	Returning, InnerReturning bool
 	// Executable: a part stands in a comment that MariaDB or MySQL executes,
 	// depending on its version.
 	Executable bool

@@ -139,6 +139,24 @@ func TestFlagsAndText(t *testing.T) {
 	}
 }
 
+func TestReturning(t *testing.T) {
+	for _, c := range []struct {
+		sql             string
+		outside, inside bool
+	}{
+		{"UPDATE a SET b = 1", false, false},
+		{"UPDATE a SET b = 1 returning b", true, false},
+		{"INSERT INTO a WITH x AS (DELETE FROM y RETURNING *) SELECT * FROM x", false, true},
+		{"UPDATE a SET b = 'RETURNING' -- RETURNING", false, false},
+		{`UPDATE a SET "returning" = (1) RETURNING (SELECT 1)`, true, false},
+	} {
+		s := Statements(pg, c.sql)[0]
+		if s.Returning != c.outside || s.InnerReturning != c.inside {
+			t.Errorf("%s: %+v", c.sql, s)
+		}
+	}
+}
+
 func TestBoundary(t *testing.T) {
 	if s, ok := Boundary(pg, "SELECT 1; /* x */ Commit"); !ok || s.What() != "COMMIT" {
 		t.Errorf("got %+v, %v", s, ok)

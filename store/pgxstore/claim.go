@@ -1,0 +1,167 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/yekbar-go/yekbar"
+)
+
+// A claimer is the statements of an attempt's claims: one for all new ones, and
+// one for each that is taken over from the parked.
+type claimer struct {
+	s       *Store
+	claims  []yekbar.Claim
+	claimed []yekbar.Claimed
+	parts   []claimPart
+	xid     uint64
+}
+
+type claimPart struct {
+	sql     string
+	args    []any
+	indices []int // of its claims; row n is indices[n-1]
+	parked  bool
+}
+
+// newClaimer builds the statements. Idle bounds how long the session may idle
+// in the transaction; 0 leaves that to the session.
+func (s *Store) newClaimer(claims []yekbar.Claim, idle time.Duration) *claimer {
+	c := &claimer{s: s, claims: claims, claimed: make([]yekbar.Claimed, len(claims))}
+	var fresh []int
+	for i, cl := range claims {
+		if !cl.FromParked {
+			fresh = append(fresh, i)
+		}
+	}
+	wait, idleText := milliseconds(longestWait(claims)), milliseconds(idle)
+	switch len(fresh) {
+	case 0:
+	case 1:
+		cl := claims[fresh[0]]
+		c.parts = append(c.parts, claimPart{sql: s.sql.claim, args: []any{cl.Consumer, cl.MessageID, cl.Fingerprint, wait, idleText}, indices: fresh})
+	default:
+		consumers, ids := c.keys(fresh)
+		fingerprints := make([][]byte, len(fresh))
+		for i, at := range fresh {
+			fingerprints[i] = claims[at].Fingerprint
+		}
+		c.parts = append(c.parts, claimPart{sql: s.sql.claimAll, args: []any{consumers, ids, fingerprints, wait, idleText}, indices: fresh})
+	}
+	for i, cl := range claims {
+		if cl.FromParked {
+			c.parts = append(c.parts, claimPart{sql: s.sql.claimParked, args: []any{cl.Consumer, cl.MessageID, wait, idleText}, indices: []int{i}, parked: true})
+		}
+	}
+	return c
+}
+
+func longestWait(claims []yekbar.Claim) time.Duration {
+	// lock_timeout 0 would be no bound at all.
+	wait := time.Millisecond
+	for _, c := range claims {
+		wait = max(wait, c.Wait)
+	}
+	return wait
+}
+
+// milliseconds is d as a setting of PostgreSQL takes it.
+func milliseconds(d time.Duration) string {
+	const longest = 1<<31 - 1
+	return strconv.FormatInt(min(d.Milliseconds(), longest), 10)
+}
+
+func (c *claimer) keys(indices []int) (consumers, ids []string) {
+	for _, i := range indices {
+		consumers = append(consumers, c.claims[i].Consumer)
+		ids = append(ids, c.claims[i].MessageID)
+	}
+	return consumers, ids
+}
+
+// read takes in a part's answer.
+func (c *claimer) read(p claimPart, rows pgx.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			n                   int64
+			fresh               bool
+			state               string
+			fingerprint, result []byte
+			at                  *time.Time
+			xid, setting        *string
+		)
+		if err := rows.Scan(&n, &fresh, &state, &fingerprint, &result, &at, &xid, &setting); err != nil {
+			return err
+		}
+		if n == 0 {
+			if xid == nil {
+				continue
+			}
+			id, err := strconv.ParseUint(*xid, 10, 64)
+			if err != nil {
+				return fmt.Errorf("transaction id %q: %w", *xid, err)
+			}
+			c.xid = id
+			continue
+		}
+		if n < 0 || n > int64(len(p.indices)) || at == nil {
+			return fmt.Errorf("the claim was answered with row %d of %d", n, len(p.indices))
+		}
+		// A claim that is new and an old row that this statement's snapshot
+		// still sees can both stand here; the claim is what holds.
+		if to := &c.claimed[p.indices[n-1]]; fresh {
+			*to = yekbar.Claimed{Fresh: true, At: *at}
+		} else if !to.Fresh {
+			*to = yekbar.Claimed{State: yekbar.State(state), Fingerprint: fingerprint, Result: result, At: *at}
+		}
+	}
+	return rows.Err()
+}
+
+// unanswered returns the claims that were not new when the claim was made, and
+// not yet there in its snapshot: whoever won committed while we waited. The
+// same goes for one that was still parked in the snapshot.
+func (c *claimer) unanswered() []int {
+	var is []int
+	for i, got := range c.claimed {
+		if !got.Fresh && (got.State == "" || c.claims[i].FromParked && got.State == yekbar.StateParked) {
+			is = append(is, i)
+		}
+	}
+	return is
+}
+
+// vanished says what to do about a claim that is still unanswered after a look
+// with a new snapshot.
+func (c *claimer) vanished() error {
+	for _, i := range c.unanswered() {
+		cl := c.claims[i]
+		if cl.FromParked && c.claimed[i].State == "" {
+			return fmt.Errorf("pgxstore: message %q of consumer %q was to be taken over from the parked, and has no claim: somebody removed it", cl.MessageID, cl.Consumer)
+		}
+		return fmt.Errorf("%w: pgxstore: the claim of message %q of consumer %q changed while it was claimed", yekbar.ErrTransient, cl.MessageID, cl.Consumer)
+	}
+	return nil
+}
+
+// claimError maps the error of a claim statement.
+func claimError(ctx context.Context, c []yekbar.Claim, err error) error {
+	pgErr := (*pgconn.PgError)(nil)
+	// 55P03: lock_timeout. 57014: a statement_timeout of the session's that is
+	// shorter. A claim waits for nothing but a copy in flight.
+	if ctx.Err() == nil && errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "57014") {
+		which := fmt.Sprintf("one of %d messages of consumer %q", len(c), c[0].Consumer)
+		if len(c) == 1 {
+			which = fmt.Sprintf("message %q of consumer %q", c[0].MessageID, c[0].Consumer)
+		}
+		return fmt.Errorf("%w: %s, after waiting %v: %w", yekbar.ErrInFlight, which, longestWait(c), err)
+	}
+	return statementError(ctx, "claim", err)
+}
