@@ -77,7 +77,10 @@ func planMariaDB(f *folder, dir string, o Options) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
+	data, first, tmp := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql"), filepath.Join(dir, "tmp")
+	if err := who.mkdir(tmp); err != nil {
+		return plan{}, err
+	}
 	if err := copyTree(filepath.Join(template, "data"), data); err != nil {
 		return plan{}, err
 	}
@@ -95,6 +98,7 @@ CREATE DATABASE IF NOT EXISTS yekbar;
 	settings := maps.Clone(mysqlSizes)
 	maps.Copy(settings, map[string]string{
 		"datadir":           data,
+		"tmpdir":            tmp, // a server that starts deletes all others' temporary tables in its own
 		"bind-address":      "127.0.0.1",
 		"port":              strconv.Itoa(port),
 		"socket":            "server.sock", // relative to the data: a full path may be too long
