@@ -2,8 +2,7 @@
 
 GO            ?= go
 TEST_TIMEOUT  ?= 8m
-BENCH         ?= .
-BENCHTIME     ?= 2s
+BENCHFLAGS    ?=
 FUZZTIME      ?= 10s
 PACKAGES      ?= work
 
@@ -29,8 +28,8 @@ bin/services:
 test: bin/services ## Run every module's tests on real servers, with the race detector (PACKAGES=./worker/... TESTFLAGS=-v)
 	bin/services run -- $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
-bench: bin/services ## Run the benchmarks (BENCH=regexp BENCHTIME=2s PACKAGES=...)
-	bin/services run -- $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -timeout 60m $(TESTFLAGS) $(PACKAGES)
+bench: bin/services ## Measure beside pgbench, with durable commits (BENCHFLAGS=--help)
+	YEKBAR_SERVICES_FSYNC=1 bin/services run -- sh -ec 'YEKBAR_DATABASE="$$YEKBAR_TEST_POSTGRES" $(GO) run ./cmd/yekbar bench $(BENCHFLAGS)'
 
 services: bin/services ## Keep the servers running until Ctrl-C, and print their URLs
 	bin/services run

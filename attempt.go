@@ -75,7 +75,7 @@ func blame(ctx, bounded context.Context, a *attempt, limit time.Duration, err er
 // driver say (a lost connection, often) must not pass for an outage, hence its
 // text alone.
 func late(limit time.Duration, err error) error {
-	return fmt.Errorf("%w (%v): %v", ErrTimeout, limit, err)
+	return fmt.Errorf("%w (%v): %v", ErrTimeout, limit, err) //nolint:errorlint // see above
 }
 
 // escaped turns the claims of an attempt that may have been committed without
@@ -204,7 +204,8 @@ func wholeBatch[Tx any](s Store[Tx], h BatchHandler[Tx]) tryFunc {
 				return err
 			}
 			if named.Index < 0 || named.Index >= len(order) {
-				return fmt.Errorf("yekbar: the BatchHandler got %d messages and blames the one at index %d: %v", len(order), named.Index, named.Err)
+				// Whose error that is, and so what it means, nobody knows.
+				return fmt.Errorf("yekbar: the BatchHandler got %d messages and blames the one at index %d: %v", len(order), named.Index, named.Err) //nolint:errorlint // its text alone
 			}
 			return a.named(order[named.Index], named.Err)
 		})

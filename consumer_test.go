@@ -186,10 +186,10 @@ func TestHandlersThatFail(t *testing.T) {
 		}, is: mine},
 		"panic":            {h: func(context.Context, *fakeTx, *yekbar.Message) error { panic("oh") }, panics: true},
 		"panic with error": {h: func(context.Context, *fakeTx, *yekbar.Message) error { panic(mine) }, is: mine, panics: true},
-		"panic(nil)":       {h: func(context.Context, *fakeTx, *yekbar.Message) error { panic(nil) }, panics: true}, //nolint:govet // what it does is the test
+		"panic(nil)":       {h: func(context.Context, *fakeTx, *yekbar.Message) error { panic(nil) }, panics: true},
 		"nil map": {h: func(context.Context, *fakeTx, *yekbar.Message) error {
 			var m map[string]int
-			m["a"] = 1
+			m["a"] = 1 //nolint:staticcheck // the panic is the test
 			return nil
 		}, panics: true},
 		"Goexit": {h: func(context.Context, *fakeTx, *yekbar.Message) error { runtime.Goexit(); return nil }, panics: true},
@@ -223,7 +223,7 @@ func TestTimeout(t *testing.T) {
 			return fmt.Errorf("%w: closed: %w", yekbar.ErrUnavailable, ctx.Err())
 		}
 		ignores := func(ctx context.Context, tx *fakeTx, m *yekbar.Message) error {
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * time.Second) //nolint:forbidigo // time is fake in a synctest bubble
 			tx.Add(m.ID)
 			return nil
 		}

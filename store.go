@@ -57,7 +57,9 @@ type Claim struct {
 	MessageID   string
 	Fingerprint []byte
 	// FromParked takes the message over from the parked state instead of
-	// inserting a row: fresh means that it was parked and is applied now.
+	// inserting a row: fresh means that it was parked and is applied now, and
+	// that the held message is gone, all in this transaction. A claim that is
+	// not there is not fresh and has no State.
 	FromParked bool
 	// Wait is the longest wait for a copy in flight elsewhere, then
 	// ErrInFlight; it bounds the claim alone, not the statements after it.

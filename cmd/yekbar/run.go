@@ -41,6 +41,7 @@ type commands struct {
 	Demo       demoCommand       `cmd:"" help:"Run a shop whose workers are killed, and check its stock."`
 	DemoWorker demoWorkerCommand `cmd:"" hidden:"" help:"A worker process of yekbar demo, which starts it."`
 	Migrate    migrateCommand    `cmd:"" help:"Create or change Yekbar's tables."`
+	Bench      benchCommand      `cmd:"" help:"Measure what a claim costs on a PostgreSQL of one's own."`
 	Version    kong.VersionFlag  `help:"Print the version."`
 }
 

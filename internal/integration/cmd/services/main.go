@@ -34,6 +34,9 @@ Environment:
         nor started. COMMAND gets the others set.
     YEKBAR_REQUIRE_SERVICES=1
         A server that can't be had is an error; otherwise its tests are skipped.
+    YEKBAR_SERVICES_FSYNC=1
+        Commits are durable against a power cut, as in production and for
+        benchmarks; otherwise only against killed processes, which is quicker.
     YEKBAR_SERVICES_DIR
         Where the servers' data goes; .services beside go.work when unset.
 

@@ -170,6 +170,7 @@ func startHere(ctx context.Context, urls map[servers.Kind]string) error {
 		wait     sync.WaitGroup
 		problems []error
 	)
+	fsync := os.Getenv("YEKBAR_SERVICES_FSYNC") == "1"
 	one := func(kind servers.Kind, o servers.Options) {
 		s, err := servers.Start(ctx, kind, o)
 		mu.Lock()
@@ -183,7 +184,7 @@ func startHere(ctx context.Context, urls map[servers.Kind]string) error {
 	wanted := func(kind servers.Kind) bool { return urls[kind] == "" && servers.Installed(kind) == nil }
 	for _, kind := range servers.Kinds() {
 		if kind != servers.KindPgBouncer && wanted(kind) {
-			wait.Go(func() { one(kind, servers.Options{}) })
+			wait.Go(func() { one(kind, servers.Options{Fsync: fsync}) })
 		}
 	}
 	wait.Wait()
