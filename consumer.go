@@ -158,15 +158,22 @@ func (c *Consumer[Tx]) Process(ctx context.Context, m *Message) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
+	c.process(ctx, d)
+	return d.result.Result, d.result.Err
+}
+
+// process processes one delivery, when no copy of it is in flight.
+func (c *Consumer[Tx]) process(ctx context.Context, d *delivery) {
 	if err := c.check(ctx); err != nil {
-		return Result{}, c.wrap(d, err)
+		c.fail([]*delivery{d}, err)
+		return
 	}
 	if err := c.flight.enter(ctx, d.claim.MessageID, c.cfg.ClaimWait); err != nil {
-		return Result{}, c.wrap(d, err)
+		c.fail([]*delivery{d}, err)
+		return
 	}
 	defer c.flight.leave(d.claim.MessageID)
 	c.one(ctx, d)
-	return d.result.Result, d.result.Err
 }
 
 // A delivery is one message on its way through Process.
@@ -284,7 +291,11 @@ func (c *Consumer[Tx]) settled(d *delivery, got Claimed, value []byte) {
 		d.result = BatchResult{Result: Result{Outcome: Applied, Value: value, AppliedAt: got.At, State: StateApplied}}
 		return
 	}
-	if c.cfg.OnConflict == SetAside && !sameFingerprint(got.Fingerprint, d.claim.Fingerprint) {
+	if d.claim.FromParked && got.State == "" {
+		d.result = BatchResult{Err: c.wrap(d, ErrNotHeld)}
+		return
+	}
+	if !d.claim.FromParked && c.cfg.OnConflict == SetAside && !sameFingerprint(got.Fingerprint, d.claim.Fingerprint) {
 		d.result = BatchResult{Err: &ConflictError{
 			Consumer: c.name, MessageID: d.claim.MessageID,
 			Stored: got.Fingerprint, Received: d.claim.Fingerprint, AppliedAt: got.At,

@@ -137,6 +137,12 @@ func (f *fake) Hold(_ context.Context, h *yekbar.HeldMessage) (bool, error) {
 	return true, nil
 }
 
+func (*fake) TakeDue(context.Context, string, int, time.Duration) ([]*yekbar.HeldMessage, error) {
+	panic("not for use")
+}
+
+func (*fake) HeldKeys(context.Context, string) ([]string, error) { panic("not for use") }
+
 type fakeSession struct{ tx *fakeTx }
 
 func (s fakeSession) Claim(_ context.Context, c yekbar.Claim) (yekbar.Claimed, error) {
