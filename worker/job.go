@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/yekbar-go/yekbar"
@@ -16,6 +17,9 @@ const extending = 16
 type job struct {
 	d broker.Delivery
 	m *yekbar.Message // nil until it is decoded
+	// ending: the broker did not take the verdict at the first try. The lease
+	// is extended no more, so that it ends the tries.
+	ending atomic.Bool
 }
 
 func (j *job) lost() bool {
@@ -125,7 +129,9 @@ func (w *Worker) extendAll(ctx context.Context, limit time.Duration) {
 		})
 	}
 	for _, j := range w.jobs.all() {
-		todo <- j
+		if !j.ending.Load() {
+			todo <- j
+		}
 	}
 	close(todo)
 	group.Wait()

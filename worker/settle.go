@@ -76,6 +76,7 @@ func (w *Worker) settleTries(ctx context.Context, j *job, v verdict) error {
 			}
 			return j.d.Nack(try, v.delay)
 		}()
+		j.ending.Store(err != nil)
 		if err == nil || over(err) || !pause(ctx, settleBackoff.Pause(failures)) {
 			return err
 		}

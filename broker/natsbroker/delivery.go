@@ -116,19 +116,34 @@ func (d *delivery) settleProblem(ctx context.Context, err error) error {
 	if errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
 		return broker.ErrSettled
 	}
-	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return ctx.Err()
+	if ctx.Err() != nil || errors.Is(err, broker.ErrLost) {
+		return errors.Join(ctx.Err(), err)
 	}
 	return problem(d.source.js, err, "settling a delivery of the consumer %q", d.source.config.Durable)
 }
 
-// Ack returns when the server has confirmed. After an error it is unknown
-// whether the server has it; Ack may be called again.
+// Ack returns when the server has confirmed. After an outage it is unknown
+// whether the server has it, and Ack may be called again. A server that is
+// there and doesn't answer does not know the delivery: it is lost.
 func (d *delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, func() error {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		link, ok := d.source.linked()
+		if !ok {
+			return broker.ErrOutage
+		}
+		waiting, cancel := context.WithTimeout(ctx, ackTimeout)
 		defer cancel()
-		return d.msg.DoubleAck(ctx)
+		defer context.AfterFunc(link, cancel)()
+		err := d.msg.DoubleAck(waiting)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case link.Err() != nil:
+			return fmt.Errorf("%w: %w", broker.ErrOutage, err)
+		case errors.Is(err, context.DeadlineExceeded):
+			d.lose()
+			return fmt.Errorf("%w: the server did not answer the acknowledgement for %v", broker.ErrLost, ackTimeout)
+		}
+		return err
 	})
 }
 
@@ -194,15 +209,4 @@ func (d *delivery) Message() (*yekbar.Message, error) {
 		return nil, fmt.Errorf("yekbar/broker/natsbroker: a message of %q: %w", d.msg.Subject(), err)
 	}
 	return m, nil
-}
-
-// withDeadline gives ctx a deadline when it has none, which the client library
-// demands.
-func withDeadline(ctx context.Context) context.Context {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	context.AfterFunc(ctx, cancel)
-	return ctx
 }

@@ -41,8 +41,11 @@ type Publisher struct {
 	config PublisherConfig
 	window chan struct{}
 
-	mu     sync.RWMutex // held for reading by each Publish
-	closed bool
+	mu      sync.Mutex
+	closed  bool
+	calls   sync.WaitGroup // of Publish
+	aborted chan struct{}  // closed when Close waits no longer for them
+	abort   sync.Once
 }
 
 var _ broker.Publisher = (*Publisher)(nil)
@@ -55,7 +58,7 @@ func NewPublisher(js jetstream.JetStream, c PublisherConfig) (*Publisher, error)
 	if c.Window == 0 {
 		c.Window = 256
 	}
-	return &Publisher{nc: js.Conn(), js: js, config: c, window: make(chan struct{}, c.Window)}, nil
+	return &Publisher{nc: js.Conn(), js: js, config: c, window: make(chan struct{}, c.Window), aborted: make(chan struct{})}, nil
 }
 
 // MaxSize is the server's limit less 4 KiB, which headers may use: it counts
@@ -65,14 +68,10 @@ func (p *Publisher) MaxSize() int { return max(int(p.nc.MaxPayload())-headerRoom
 // Publish sends in order and waits for all confirmations. A message may have
 // been stored although its confirmation failed.
 func (p *Publisher) Publish(ctx context.Context, ms []*yekbar.Message) error {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	switch {
-	case p.closed:
-		return broker.ErrClosed
-	case ctx.Err() != nil:
-		return ctx.Err()
+	if err := p.begin(ctx); err != nil {
+		return err
 	}
+	defer p.calls.Done()
 	lost := p.nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer p.nc.RemoveStatusListener(lost)
 	if !p.nc.IsConnected() {
@@ -89,6 +88,8 @@ func (p *Publisher) Publish(ctx context.Context, ms []*yekbar.Message) error {
 		select {
 		case <-lost:
 			cancel(broker.ErrOutage)
+		case <-p.aborted:
+			cancel(broker.ErrClosed)
 		case <-ctx.Done():
 		}
 	}()
@@ -96,6 +97,19 @@ func (p *Publisher) Publish(ctx context.Context, ms []*yekbar.Message) error {
 	cancel(nil)
 	<-watched
 	return p.result(ms, errs)
+}
+
+func (p *Publisher) begin(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return broker.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	p.calls.Add(1)
+	return nil
 }
 
 // send returns the error of each message.
@@ -203,10 +217,16 @@ func (p *Publisher) publishProblem(m *yekbar.Message, err error) error {
 	return problem(p.js, err, "a message to %q", topic)
 }
 
-// Close waits for the Publish calls that are under way.
-func (p *Publisher) Close(context.Context) error {
+// Close waits for the Publish calls that are under way. When ctx ends first
+// they end without their confirmations, and Close returns ctx.Err().
+func (p *Publisher) Close(ctx context.Context) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
+	p.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { p.abort.Do(func() { close(p.aborted) }) })
+	p.calls.Wait()
+	if !stop() {
+		return ctx.Err()
+	}
 	return nil
 }

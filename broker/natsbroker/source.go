@@ -20,6 +20,10 @@ const (
 	pullHeartbeat = 5 * time.Second
 	// callTimeout bounds calls of the server's API.
 	callTimeout = 5 * time.Second
+	// ackTimeout bounds the wait for the server's answer to an
+	// acknowledgement. It gives none for a delivery that it doesn't know,
+	// such as one from before it was killed.
+	ackTimeout = 2 * time.Second
 )
 
 // SourceConfig configures a Source; Stream and Durable are required.
@@ -74,12 +78,15 @@ type Source struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	status    chan nats.Status
+	watching  sync.WaitGroup         // reads status
 	wait      jetstream.MessageBatch // the request for one message that waits at the server; with the token
 	stopWait  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
 	held   map[*delivery]struct{}
+	link   context.Context // ends with the next loss of the connection
+	unlink context.CancelFunc
 }
 
 var _ broker.Source = (*Source)(nil)
@@ -112,9 +119,29 @@ func NewSource(ctx context.Context, js jetstream.JetStream, c SourceConfig) (*So
 		held:      map[*delivery]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.link, s.unlink = context.WithCancel(s.ctx)
 	s.status = s.nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	s.watching.Go(s.watch)
 	s.receiving <- struct{}{}
 	return s, nil
+}
+
+// watch ends s.link at each loss of the connection.
+func (s *Source) watch() {
+	for range s.status {
+		s.mu.Lock()
+		s.unlink()
+		s.link, s.unlink = context.WithCancel(s.ctx)
+		s.mu.Unlock()
+	}
+}
+
+// linked returns a context that ends with the next loss of the connection, or
+// false when there is none.
+func (s *Source) linked() (context.Context, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link, s.nc.IsConnected()
 }
 
 func unfit(c SourceConfig, info jetstream.ConsumerConfig) error {
@@ -221,8 +248,8 @@ func (s *Source) take(ctx context.Context, limit int) ([]broker.Delivery, error)
 
 // takeNow takes what is there, without waiting for more.
 func (s *Source) takeNow(ctx context.Context, limit int) ([]broker.Delivery, error) {
-	s.drainStatus()
-	if !s.nc.IsConnected() {
+	link, ok := s.linked()
+	if !ok {
 		return nil, broker.ErrOutage
 	}
 	batch, err := s.consumer.FetchNoWait(limit)
@@ -243,7 +270,7 @@ func (s *Source) takeNow(ctx context.Context, limit int) ([]broker.Delivery, err
 			}
 			ds = append(ds, s.deliver(m))
 			continue
-		case <-s.status:
+		case <-link.Done():
 		case <-timeout.C:
 		}
 		// The answer is not coming. What did come is delivered; what is
@@ -260,11 +287,12 @@ func (s *Source) takeNow(ctx context.Context, limit int) ([]broker.Delivery, err
 // AckWait. It returns nil when the request expired.
 func (s *Source) takeOne(ctx context.Context) (broker.Delivery, error) {
 	if s.wait == nil {
-		s.drainStatus()
-		if !s.nc.IsConnected() {
+		link, ok := s.linked()
+		if !ok {
 			return nil, broker.ErrOutage
 		}
-		waiting, stop := context.WithTimeout(s.ctx, pullExpires)
+		// The server forgets the requests of a lost connection.
+		waiting, stop := context.WithTimeout(link, pullExpires)
 		batch, err := s.consumer.Fetch(1, jetstream.FetchContext(waiting), jetstream.FetchHeartbeat(pullHeartbeat))
 		if err != nil {
 			stop()
@@ -281,16 +309,14 @@ func (s *Source) takeOne(ctx context.Context) (broker.Delivery, error) {
 			return s.deliver(m), nil
 		case s.ctx.Err() != nil:
 			return nil, broker.ErrClosed
+		case errors.Is(err, context.Canceled):
+			return nil, broker.ErrOutage
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 			return nil, nil
 		}
 		return nil, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-s.status:
-		// The server forgets requests of a lost connection.
-		s.giveBackWait()
-		return nil, broker.ErrOutage
 	}
 }
 
@@ -309,20 +335,6 @@ func (s *Source) giveBackWait() {
 	for m := range batch.Messages() {
 		// Best effort: when it fails, the server waits for AckWait.
 		_ = m.Nak()
-	}
-}
-
-// drainStatus forgets what happened to the connection before.
-func (s *Source) drainStatus() {
-	for {
-		select {
-		case _, ok := <-s.status:
-			if !ok {
-				return
-			}
-		default:
-			return
-		}
 	}
 }
 
@@ -371,7 +383,8 @@ func (s *Source) Close(ctx context.Context) error {
 	s.cancel()
 	<-s.receiving // a Receive that is under way ends, for s.ctx did
 	s.giveBackWait()
-	s.nc.RemoveStatusListener(s.status)
+	s.nc.RemoveStatusListener(s.status) // which closes it
+	s.watching.Wait()
 
 	for _, d := range rest {
 		d.abandon()
@@ -379,5 +392,7 @@ func (s *Source) Close(ctx context.Context) error {
 	if len(rest) == 0 || !s.nc.IsConnected() {
 		return nil // the server delivers them again after AckWait
 	}
-	return problem(s.js, s.nc.FlushWithContext(withDeadline(ctx)), "giving back %d deliveries", len(rest))
+	flush, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return problem(s.js, s.nc.FlushWithContext(flush), "giving back %d deliveries", len(rest))
 }

@@ -17,14 +17,14 @@ import (
 )
 
 type demoCommand struct {
-	Orders     int     `default:"2000" placeholder:"N" help:"Orders to make up (${default}); not with --input."`
+	Orders     *int    `placeholder:"N" xor:"source" help:"Orders to make up (2000)."`
 	Workers    int     `default:"4" placeholder:"N" help:"Worker processes (${default})."`
 	Duplicates percent `default:"20" placeholder:"P" help:"Percent of the orders that are published twice, 0 to 100 (${default})."`
 	Kills      int     `default:"12" placeholder:"N" help:"How often a worker gets SIGKILL (${default})."`
 	Seed       uint64  `default:"1" placeholder:"N" help:"Of the made-up orders, of the copies and of the killing (${default})."`
 	Database   string  `placeholder:"URL" help:"sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DB or mysql://USER:PASSWORD@HOST:PORT/DB. Default: a temporary SQLite file."`
 	Broker     string  `placeholder:"URL" help:"nats://HOST:PORT, a server with JetStream. Default: one that is embedded in this process."`
-	Input      string  `placeholder:"FILE" help:"Orders to take instead of made-up ones: NDJSON, also with gzip; - is standard input."`
+	Input      string  `placeholder:"FILE" xor:"source" help:"Orders to take instead of made-up ones: NDJSON, also with gzip; - is standard input."`
 	Totals     string  `placeholder:"FILE" help:"Write the units taken of each article to it, as found in the database."`
 	Naive      string  `placeholder:"KIND" help:"Run one of the two usual wrong consumers instead: exists-check or ack-first."`
 	JSON       bool    `name:"json" help:"Print one JSON object in place of the table."`
@@ -58,11 +58,15 @@ func (c *demoCommand) Run(p *program) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second Ctrl-C ends at once
+	orders := 2000
+	if c.Orders != nil {
+		orders = *c.Orders
+	}
 	report, err := demo.Run(ctx, demo.Config{
-		Orders: c.Orders, Workers: c.Workers, Duplicates: float64(c.Duplicates), Kills: c.Kills, Seed: c.Seed,
+		Orders: orders, Workers: c.Workers, Duplicates: float64(c.Duplicates), Kills: c.Kills, Seed: c.Seed,
 		Naive: c.Naive, Database: c.Database, Broker: c.Broker, Input: c.Input, Totals: c.Totals,
 		Executable: self, Args: []string{"demo-worker"},
-		Stdin: p.stdin, Stderr: p.stderr, Terminal: term.IsTerminal(int(p.stderr.Fd())),
+		Stdin: p.stdin, Stderr: p.stderr, Columns: columns(p.stderr),
 	})
 	if report != nil {
 		write := report.WriteTable
@@ -76,8 +80,9 @@ func (c *demoCommand) Run(p *program) error {
 			fmt.Fprintln(p.stderr, report.Verdict())
 		}
 	}
+	var config *demo.ConfigError
 	switch {
-	case errors.Is(err, demo.ErrConfig):
+	case errors.As(err, &config):
 		return &statusError{exitUsage, err}
 	case ctx.Err() != nil && report != nil:
 		return &statusError{status: exitInterrupted}
@@ -91,6 +96,17 @@ func (c *demoCommand) Run(p *program) error {
 		return &statusError{status: exitInput}
 	}
 	return nil
+}
+
+// columns returns the width of a terminal, and 0 for anything else.
+func columns(f *os.File) int {
+	if !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return 80
 }
 
 // percent is 0 to 100, with or without a % sign.

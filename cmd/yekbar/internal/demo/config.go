@@ -25,7 +25,7 @@ type Config struct {
 	Args       []string // its arguments
 	Stdin      io.Reader
 	Stderr     io.Writer
-	Terminal   bool // Stderr is one
+	Columns    int // of the terminal that Stderr is; 0: it is none
 }
 
 // The wrong consumers.

@@ -23,6 +23,7 @@ type crew struct {
 	notices chan notice
 	results int
 
+	applied    int64 // reported
 	duplicates int64 // answered as such, by those who lived to say it
 	conflicts  map[string]bool
 	givenBack  int64
@@ -61,6 +62,7 @@ func (c *crew) take(n notice) error {
 		n.child.ready = true
 	case eventApplied:
 		c.results++
+		c.applied++
 	case eventDuplicate:
 		c.results++
 		c.duplicates++

@@ -73,7 +73,8 @@ func readTwice(f *os.File) (*input, error) {
 const (
 	retailInvoice = "536365"
 	retailHash    = "2744987a1450def5b9667c900d3a1e37"
-	attribution   = `Orders: "Online Retail", D. Chen (2015), UCI Machine Learning Repository, doi 10.24432/C5BW33, CC BY 4.0, changed.`
+	attribution   = `Orders: "Online Retail", D. Chen (2015), UCI Machine Learning Repository,
+  doi 10.24432/C5BW33, licence CC BY 4.0; changed: lines grouped to orders.`
 )
 
 // attribute names the input's authors where its licence wants that.

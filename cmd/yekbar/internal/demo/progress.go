@@ -16,11 +16,11 @@ const (
 // written over; elsewhere a line now and then. What can't be shown is no
 // reason to stop.
 type progress struct {
-	mu       sync.Mutex
-	w        io.Writer
-	terminal bool
-	shown    string
-	last     time.Time
+	mu      sync.Mutex
+	w       io.Writer
+	columns int // of the terminal; 0: it is none
+	shown   string
+	last    time.Time
 }
 
 // show shows the line when it is time to.
@@ -29,14 +29,15 @@ func (p *progress) show(line string) {
 	defer p.mu.Unlock()
 	now := time.Now()
 	every := lineEvery
-	if p.terminal {
+	if p.columns > 0 {
 		every = terminalEvery
+		line = line[:min(len(line), p.columns-1)] // a line that wraps can't be written over
 	}
 	if now.Sub(p.last) < every || line == p.shown {
 		return
 	}
 	p.last, p.shown = now, line
-	if p.terminal {
+	if p.columns > 0 {
 		fmt.Fprint(p.w, "\r\x1b[K"+line)
 	} else {
 		fmt.Fprintln(p.w, line)
@@ -47,11 +48,11 @@ func (p *progress) show(line string) {
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.terminal && p.shown != "" {
+	if p.columns > 0 && p.shown != "" {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 	fmt.Fprintf(p.w, format+"\n", args...)
-	if p.terminal && p.shown != "" {
+	if p.columns > 0 && p.shown != "" {
 		fmt.Fprint(p.w, p.shown)
 	}
 }
@@ -60,7 +61,7 @@ func (p *progress) say(format string, args ...any) {
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.terminal && p.shown != "" {
+	if p.columns > 0 && p.shown != "" {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = ""
 	}

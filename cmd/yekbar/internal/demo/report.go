@@ -98,7 +98,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("orders", r.Orders, "published as %s messages, %s of them second copies", group(r.Messages), group(r.Twice))
 	row("deliveries", r.Deliveries, "counted by the broker")
 	row("applied", r.Applied, "times an order changed the stock")
-	row("duplicates", r.Duplicates, "came again and changed nothing%s", map[bool]string{true: " (as far as workers lived to say so)"}[r.KillCount() > 0])
+	row("duplicates", r.Duplicates, "came again and changed nothing%s", map[bool]string{true: ", as far as workers lived to say"}[r.KillCount() > 0])
 	if rest := r.Deliveries - r.Applied - r.Duplicates - r.Conflicts; rest > 0 {
 		row("without an answer", rest, "their worker was killed, or gave them back unfinished")
 	}
@@ -106,7 +106,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		row("conflicts", r.Conflicts, "other orders with an invoice number that was taken")
 		row("set aside", r.Dead, "for a person to decide")
 	}
-	row("kills", int64(r.KillCount()), "SIGKILL: %d right before COMMIT, %d right after COMMIT, %d anywhere",
+	row("kills (SIGKILL)", int64(r.KillCount()), "%d right before COMMIT, %d right after it, %d anywhere",
 		r.Kills[failpoint.BeforeCommit], r.Kills[failpoint.AfterCommit], r.Kills[anywhere])
 	b.WriteByte('\n')
 	row("stock expected", r.Expected, "units taken, of %s articles", group(int64(r.Articles)))
@@ -139,10 +139,14 @@ func (r *Report) Verdict() string {
 	}
 	var wrong []string
 	if r.Doubled > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s orders changed the stock more than once (%s …)", group(r.Doubled), strings.Join(r.Examples, ", ")))
+		more := ""
+		if r.Doubled > int64(len(r.Examples)) {
+			more = ", …"
+		}
+		wrong = append(wrong, fmt.Sprintf("%s changed the stock more than once (%s%s)", plural(r.Doubled, "order", "orders"), strings.Join(r.Examples, ", "), more))
 	}
 	if r.Lost > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s orders never did", group(r.Lost)))
+		wrong = append(wrong, plural(r.Lost, "order", "orders")+" never did")
 	}
 	if len(wrong) == 0 {
 		wrong = append(wrong, "claims and stock do not agree")
@@ -154,14 +158,16 @@ func (r *Report) notes() []string {
 	var notes []string
 	switch r.Naive {
 	case ExistsCheck:
-		notes = append(notes, "This consumer looks first whether an order was handled: two at once both see nothing, and a crash before the mark forgets.",
-			"Yekbar lets the database decide, in the transaction of the change: run it without --naive.")
+		notes = append(notes, "This consumer looks first whether an order was handled. Two at once both see",
+			"nothing; and when it dies before it has marked the order, nobody knows.",
+			"Yekbar lets the database decide, in the change's transaction: leave out --naive.")
 	case AckFirst:
-		notes = append(notes, "This consumer acknowledges first: what it had in hand when it was killed is gone, and what is published twice counts twice.",
-			"Yekbar acknowledges after COMMIT, and knows what it has done: run it without --naive.")
+		notes = append(notes, "This consumer acknowledges first. What it had in hand when it was killed is gone,",
+			"and what comes twice counts twice.",
+			"Yekbar acknowledges after COMMIT, and knows what is done: leave out --naive.")
 	}
 	if r.BadLines > 0 {
-		notes = append(notes, fmt.Sprintf("%s of the input were no orders and are not in these numbers (see above).", plural(r.BadLines, "line", "lines")))
+		notes = append(notes, fmt.Sprintf("%s of the input were no orders and are not in these numbers (see above).", plural(int64(r.BadLines), "line", "lines")))
 	}
 	if short := r.KillsAsked - r.KillCount(); short > 0 && !r.Interrupted {
 		notes = append(notes, fmt.Sprintf("%d of %d kills did not happen: the orders were done before.", short, r.KillsAsked))
@@ -195,9 +201,9 @@ func signed(n int64) string {
 	return group(n)
 }
 
-func plural(n int, one, many string) string {
+func plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return group(int64(n)) + " " + many
+	return group(n) + " " + many
 }

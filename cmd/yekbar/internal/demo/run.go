@@ -14,8 +14,14 @@ import (
 	"github.com/yekbar-go/yekbar/cmd/yekbar/internal/database"
 )
 
-// ErrConfig marks what is wrong with flags and files before anything ran.
-var ErrConfig = errors.New("wrong configuration")
+// A ConfigError says what is wrong with flags, URLs and files. Nothing was
+// done.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ConfigError) Unwrap() error { return e.Err }
 
 const (
 	// tick is how often the broker is asked how far the workers are.
@@ -30,9 +36,9 @@ const (
 // with the error of ctx. It leaves no process and no temporary file.
 func Run(ctx context.Context, c Config) (report *Report, err error) {
 	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, &ConfigError{err}
 	}
-	r := &run{config: c, progress: &progress{w: c.Stderr, terminal: c.Terminal}}
+	r := &run{config: c, progress: &progress{w: c.Stderr, columns: c.Columns}}
 	defer func() {
 		r.progress.end()
 		if e := r.cleanUp(); e != nil {
@@ -92,7 +98,7 @@ func (r *run) cleanUp() error {
 
 // open looks at all that the flags name, and changes nothing.
 func (r *run) open(ctx context.Context) (err error) {
-	wrong := func(err error) error { return fmt.Errorf("%w: %w", ErrConfig, err) }
+	wrong := func(err error) error { return &ConfigError{err} }
 	if r.config.Broker != "" {
 		if _, err := parseBroker(r.config.Broker); err != nil {
 			return wrong(err)
@@ -243,14 +249,10 @@ func (r *run) look(ctx context.Context) (settled bool, err error) {
 		return false, err
 	}
 	r.ahead.Store(r.backlog.Waiting)
-	total := group(r.shop.orders.Load())
-	if r.input.count > 0 {
-		total += " of " + group(int64(r.input.count))
-	}
 	seconds := max(time.Since(r.began).Seconds(), 0.001)
-	r.progress.show(fmt.Sprintf("orders %s  deliveries %s  duplicates caught %s  kills %d of %d  %s orders/s",
-		total, group(int64(r.backlog.Deliveries)), group(r.crew.duplicates),
-		r.crew.killer.count(), r.config.Kills, group(int64(float64(r.crew.results)/seconds))))
+	r.progress.show(fmt.Sprintf("orders %s of %s  deliveries %s  duplicates caught %s  kills %d of %d  %s orders/s",
+		group(r.crew.applied), group(max(int64(r.input.count), r.shop.orders.Load())), group(int64(r.backlog.Deliveries)),
+		group(r.crew.duplicates), r.crew.killer.count(), r.config.Kills, group(int64(float64(r.crew.applied)/seconds))))
 	return r.backlog.Waiting == 0 && r.backlog.Unsettled == 0, nil
 }
 

@@ -75,6 +75,9 @@ func (t *tables) create(ctx context.Context) error {
 	reach, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if err := t.db.PingContext(reach); err != nil {
+		if t.dialect == schema.SQLite {
+			return t.fail("can't open it; does its folder exist, and is it an SQLite database?", err)
+		}
 		return t.fail("can't connect; is the server running, and is the URL right?", err)
 	}
 	if err := t.dropOwn(ctx); err != nil {

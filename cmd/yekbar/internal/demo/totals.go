@@ -23,7 +23,11 @@ func openTotals(path string) (*totalsFile, error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".yekbar-totals-*")
 	if err != nil {
-		return nil, fmt.Errorf("--totals: %w", err)
+		var cause *os.PathError // its path is the temporary file's
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("--totals %s: can't make a file there: %w", path, err)
 	}
 	return &totalsFile{path, f}, nil
 }

@@ -91,7 +91,19 @@ type cleaned struct {
 func (c *cleaned) Error() string { return c.text }
 func (c *cleaned) Unwrap() error { return c.err }
 
-var userinfo = regexp.MustCompile(`(://)\S*@`)
+var (
+	password = regexp.MustCompile(`(://[^\s:@]*):\S*@`)
+	token    = regexp.MustCompile(`((?:nats|tls)://)[^\s:/@]+@`)
+)
 
-// Mask takes user and password out of all URLs in a text, whoever wrote it.
-func Mask(text string) string { return userinfo.ReplaceAllString(text, "${1}xxxxx@") }
+// Mask takes passwords, and NATS tokens, out of all URLs in a text, whoever
+// wrote it.
+func Mask(text string) string {
+	text = password.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.HasSuffix(s, "://USER:PASSWORD@") {
+			return s // a hint
+		}
+		return password.ReplaceAllString(s, "${1}:xxxxx@")
+	})
+	return token.ReplaceAllString(text, "${1}xxxxx@")
+}

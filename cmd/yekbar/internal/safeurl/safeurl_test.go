@@ -50,3 +50,16 @@ func TestPasswordLikeUserIsLeft(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestMask(t *testing.T) {
+	for text, want := range map[string]string{
+		"unexpected argument postgres://ada:s3/cr:3t@h/x; see": "unexpected argument postgres://ada:xxxxx@h/x; see",
+		"nats://s3cr3t@h:4222 and nats://h:4222":               "nats://xxxxx@h:4222 and nats://h:4222",
+		"use mysql://USER:PASSWORD@HOST":                       "use mysql://USER:PASSWORD@HOST",
+		"postgres://ada@h:5432/x: no":                          "postgres://ada@h:5432/x: no",
+	} {
+		if got := Mask(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
