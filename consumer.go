@@ -115,6 +115,9 @@ func (c *Consumer[Tx]) Scoped() bool { return c.cfg.Scope != nil }
 // Timeout returns the longest time that an attempt may take, COMMIT excluded.
 func (c *Consumer[Tx]) Timeout() time.Duration { return c.cfg.Timeout }
 
+// Retention returns how long claims are kept.
+func (c *Consumer[Tx]) Retention() time.Duration { return c.cfg.Retention }
+
 // Identify returns the claim of m, or the *IdentityError that Process would. A
 // panic in a function of the Config is a *PanicError.
 func (c *Consumer[Tx]) Identify(m *Message) (claim Claim, err error) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/yekbar-go/yekbar"
@@ -103,6 +104,32 @@ type Capabilities struct {
 	Redelivery  time.Duration // the longest time after which it may deliver again; 0: unknown
 	ManyTopics  bool          // covers several topics: the consumer must say whose IDs they are (Config.Scope)
 	MaxAttempts int           // the broker's own delivery limit; 0: none
+	KeyAffinity bool          // messages of one ordering key go to one process at a time
+	// Subscription names what is consumed ("nats ORDERS/inventory"), without
+	// hosts or credentials: it must stay the same over restarts.
+	Subscription string
+}
+
+// A Stamped delivery knows when the broker received it.
+type Stamped interface {
+	// ReceivedAt is by the broker's clock; zero: unknown.
+	ReceivedAt() time.Time
+}
+
+// A Positioner is a Source whose broker keeps what was acknowledged and can go
+// back to it. Implementing it is optional.
+type Positioner interface {
+	// Positions returns, by partition, how far the subscription has
+	// acknowledged: everything before it.
+	Positions(ctx context.Context) (map[string]string, error)
+	// Acknowledged yields messages that were acknowledged, the last ones
+	// first, down to the given positions, at most limit of each partition. A
+	// partition that from does not name is yielded down to limit.
+	Acknowledged(ctx context.Context, from map[string]string, limit int) iter.Seq2[*yekbar.Message, error]
+	// Rewind makes everything from the given positions on be delivered again,
+	// also what was acknowledged. No Source of the subscription may be
+	// receiving.
+	Rewind(ctx context.Context, positions map[string]string) error
 }
 
 // Order is the order a broker keeps.
