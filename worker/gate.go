@@ -16,19 +16,22 @@ const (
 	away
 )
 
+// probeBackoff is the pause before each probe. It stays short, for it is how
+// long the end of an outage may go unnoticed.
+var probeBackoff = yekbar.Backoff{Min: 500 * time.Millisecond, Max: 15 * time.Second}
+
 // A gate is shut while the database does not serve: then one attempt at a time
 // passes, after a pause that grows.
 type gate struct {
-	backoff yekbar.Backoff
-	probe   chan struct{} // holds one token: who has it may probe
+	probe chan struct{} // holds one token: who has it may probe
 
 	mu       *sync.Mutex
 	reopened chan struct{} // nil while open; closed when it opens again
 	failures int
 }
 
-func newGate(b yekbar.Backoff) gate {
-	g := gate{backoff: b, probe: make(chan struct{}, 1), mu: new(sync.Mutex)}
+func newGate() gate {
+	g := gate{probe: make(chan struct{}, 1), mu: new(sync.Mutex)}
 	g.probe <- struct{}{}
 	return g
 }
@@ -65,7 +68,7 @@ func (g *gate) enter(stop, lost <-chan struct{}) (leave func(service) (changed b
 			return changed
 		}
 		g.mu.Lock()
-		wait := g.backoff.Pause(g.failures)
+		wait := probeBackoff.Pause(g.failures)
 		g.mu.Unlock()
 		t := time.NewTimer(wait)
 		select {

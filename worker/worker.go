@@ -62,7 +62,7 @@ func New(src broker.Source, p Processor, c Config) (*Worker, error) {
 		slots:    make(chan struct{}, c.Prefetch),
 		queue:    make(chan *job, c.Prefetch),
 		jobs:     newJobs(),
-		gate:     newGate(c.Backoff),
+		gate:     newGate(),
 	}, nil
 }
 
@@ -107,7 +107,7 @@ func (w *Worker) check(ctx context.Context) error {
 		case failures == 1:
 			w.log.Error("the database is unavailable; waiting for it before the first message", "error", err)
 		}
-		if !pause(ctx, w.config.Backoff.Pause(failures)) {
+		if !pause(ctx, probeBackoff.Pause(failures)) {
 			return nil
 		}
 	}

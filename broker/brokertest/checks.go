@@ -27,6 +27,7 @@ var checks = []check{
 	{name: "Extend holds the lease", needs: needExtend, run: extend},
 	{name: "Extend says when it can't", needs: needNoExtend, run: noExtend},
 	{name: "Close gives back", run: closeGivesBack},
+	{name: "a held delivery holds back what AckInOrder says", run: ackBehind},
 	{name: "settled once", run: settledOnce},
 	{name: "settled once by many at a time", run: settledConcurrently},
 	{name: "a cancelled settling leaves it open", run: settleCancelled},
@@ -316,6 +317,28 @@ func closeGivesBack(b *bench) {
 		}
 	}
 	b.ack(b.take(b.sources[0], 3, b.afterLease())...)
+}
+
+// ackBehind acknowledges behind a delivery that stays open: only where
+// acknowledgements keep their order does that come again.
+func ackBehind(b *bench) {
+	s := b.source()
+	b.publishNumbered(3)
+	ds := b.take(s, 3, b.patience())
+	open := b.message(ds[0]).ID
+	b.ack(ds[1:]...)
+	b.must(s.Close(b.ctx), "Close")
+	want := 1
+	if b.caps.AckInOrder {
+		want = 3
+	}
+	for _, d := range b.take(b.sources[0], want, b.afterLease()) {
+		if id := b.message(d).ID; id != open && want == 1 {
+			b.fail("%q came again, which was acknowledged", id)
+		}
+		b.ack(d)
+	}
+	b.none(b.sources[0], b.caps.Lease+500*time.Millisecond, "all were acknowledged")
 }
 
 func settledOnce(b *bench) {

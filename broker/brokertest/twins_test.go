@@ -254,6 +254,12 @@ func TestTwinsAreCaught(t *testing.T) {
 		{name: "claims an order", check: "order is kept as declared", source: func() *twin {
 			return &twin{caps: func(c *broker.Capabilities) { c.Order = broker.Total }}
 		}, sourceCaps: func(c *broker.Capabilities) { c.Order = broker.PerKey }},
+		{name: "claims that acknowledgements keep order", check: "a held delivery holds back what AckInOrder says", source: func() *twin {
+			return &twin{caps: func(c *broker.Capabilities) { c.AckInOrder = true }}
+		}},
+		{name: "commits a prefix and doesn't say so", check: "a held delivery holds back what AckInOrder says", source: func() *twin {
+			return &twin{caps: func(c *broker.Capabilities) { c.AckInOrder = false }}
+		}, sourceCaps: func(c *broker.Capabilities) { c.AckInOrder = true }},
 		{name: "leaves goroutines", check: leaks.name, source: func() *twin {
 			return &twin{close: func(s broker.Source, ctx context.Context) error {
 				go func() { <-ctx.Done(); select {} }()

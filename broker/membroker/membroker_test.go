@@ -38,14 +38,15 @@ func fixture(caps broker.Capabilities) func(*testing.T) *brokertest.Fixture {
 func TestSuite(t *testing.T) {
 	typical := membroker.Typical()
 	typical.Lease = 500 * time.Millisecond
-	perKey, unordered, short := typical, typical, typical
+	perKey, unordered, short, partition := typical, typical, typical, typical
+	partition.AckInOrder = true
 	perKey.Order = broker.PerKey
 	unordered.Order = broker.Unordered
 	short.Extendable, short.NackDelay, short.Counts, short.ConfirmsAck = false, false, false, false
 	for _, test := range []struct {
 		name string
 		caps broker.Capabilities
-	}{{"typical", typical}, {"per key", perKey}, {"unordered", unordered}, {"bare", broker.Capabilities{}}, {"lease only", short}} {
+	}{{"typical", typical}, {"per key", perKey}, {"unordered", unordered}, {"bare", broker.Capabilities{}}, {"lease only", short}, {"partition", partition}} {
 		t.Run(test.name, func(t *testing.T) { brokertest.Run(t, fixture(test.caps)) })
 	}
 }

@@ -221,7 +221,7 @@ func (s *Source) Receive(ctx context.Context, limit int) ([]broker.Delivery, err
 // take receives; the token is held.
 func (s *Source) take(ctx context.Context, limit int) ([]broker.Delivery, error) {
 	if s.wait == nil { // else one is on its way to that request
-		ds, err := s.takeNow(ctx, limit)
+		ds, err := s.takeNow(limit)
 		if err != nil || len(ds) > 0 {
 			return ds, err
 		}
@@ -235,19 +235,20 @@ func (s *Source) take(ctx context.Context, limit int) ([]broker.Delivery, error)
 			continue // the request expired
 		}
 		ds := []broker.Delivery{first}
-		if limit > 1 {
-			more, err := s.takeNow(ctx, limit-1)
-			ds = append(ds, more...)
-			if err != nil && s.ctx.Err() == nil {
-				return ds, nil // the next Receive meets the error, if it lasts
-			}
+		if limit == 1 {
+			return ds, nil
 		}
-		return ds, nil
+		more, err := s.takeNow(limit - 1)
+		if err != nil {
+			return ds, nil // the next Receive meets the error, if it lasts
+		}
+		return append(ds, more...), nil
 	}
 }
 
-// takeNow takes what is there, without waiting for more.
-func (s *Source) takeNow(ctx context.Context, limit int) ([]broker.Delivery, error) {
+// takeNow takes what is there, without waiting for more. It does not heed the
+// caller's context: what the server has sent must not be lost to an AckWait.
+func (s *Source) takeNow(limit int) ([]broker.Delivery, error) {
 	link, ok := s.linked()
 	if !ok {
 		return nil, broker.ErrOutage
