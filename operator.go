@@ -41,9 +41,10 @@ type HeldFilter struct {
 type OperatorStore interface {
 	// Held lists, newest first.
 	Held(ctx context.Context, f HeldFilter) iter.Seq2[*HeldMessage, error]
-	// Replay parks a dead message, due now, with its attempts forgotten. A
-	// payload that is not nil replaces the old one, which stays in the audit
-	// log. ErrNotHeld.
+	// Replay parks a dead message, due now, with its attempts and errors
+	// forgotten, at its position. A payload that is not nil replaces the old
+	// one, which stays in the audit log; the claim's fingerprint stays, so
+	// that a late copy of the first one rests. ErrNotHeld.
 	Replay(ctx context.Context, consumer, messageID string, payload []byte, by Actor) error
 	// MakeDue makes a parked message due now. ErrNotHeld.
 	MakeDue(ctx context.Context, consumer, messageID string, by Actor) error
@@ -84,7 +85,7 @@ type AuditEntry struct {
 	ID                  int64
 	At                  time.Time
 	By                  Actor
-	Action              string // replay, due, discard, forget, pause, resume
+	Action              string // replay, due, discard, forget, pause, resume, confirm
 	Consumer, MessageID string
 	Detail              []byte // replay: the payload that was replaced
 }

@@ -9,7 +9,8 @@ import (
 // A Registration is what a worker says of its consumer when it starts.
 type Registration struct {
 	Consumer string
-	// Subscription names what it consumes, as the broker adapter says.
+	// Subscription names what it consumes, as the broker adapter says; "" is
+	// neither stored nor compared.
 	Subscription string
 	// FormerNames are names that the consumer had; what is stored under them
 	// moves to its name.
@@ -20,9 +21,10 @@ type Registration struct {
 type RegistryStore interface {
 	// Register stores a consumer the first time. Later, another subscription
 	// is a *SubscriptionError. Claims, held messages and all else of former
-	// names are moved before it returns, in batches; workers of the former
-	// name must not run meanwhile, and are refused from then on with a
-	// *RenamedError.
+	// names but the audit log are moved before it returns, in batches;
+	// workers of the former name must not run meanwhile, and are refused from
+	// then on with a *RenamedError. Of a message that both names claimed, the
+	// applied claim stays, else that of the new name.
 	Register(ctx context.Context, r Registration) error
 	// ConfirmSubscription lets the consumer have another subscription from
 	// now on.

@@ -18,14 +18,18 @@ type Window struct {
 // window.
 type RetentionStore interface {
 	// Watermark publishes, before anything is deleted, up to when claims may
-	// be gone, and returns what is in force. It moves to the database's time
-	// less retention, but never back, and never faster than twice as fast as
-	// time passed since the call before: a consumer that was down for long
-	// prunes nothing that a redelivery could still need. KeepForever does
-	// not move it.
+	// be gone, and returns what is in force: the zero time while nothing has
+	// been. It moves to the database's time less retention, but never back,
+	// nor to before the consumer was first seen, and never faster than twice
+	// as fast as time passes from call to call. More than ten minutes between
+	// two calls count as ten: a consumer that was down for long prunes
+	// nothing that a redelivery could still need. KeepForever does not move
+	// it.
 	Watermark(ctx context.Context, consumer string, retention time.Duration) (Window, error)
-	// Prune deletes up to limit claims, with their results, that were applied
-	// before a watermark that has been published for at least a minute. One
-	// instance prunes a consumer at a time; another one gets 0.
-	Prune(ctx context.Context, consumer string, limit int) (deleted int, err error)
+	// Prune deletes up to limit claims that were applied before a watermark
+	// that has been published for at least a minute, with their results and
+	// attempts. It looks at a bounded number of claims and goes on there at
+	// the next call; more says that it has not come to their end. One
+	// instance prunes a consumer at a time; another one gets 0 and false.
+	Prune(ctx context.Context, consumer string, limit int) (deleted int, more bool, err error)
 }

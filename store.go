@@ -88,10 +88,12 @@ type Features struct {
 	Statements bool // StatementStore
 	Outbox     bool
 	Effects    bool
-	Attempts   bool
+	Attempts   bool // AttemptStore
 	Holding    bool // HoldingStore
-	Retention  bool
-	Positions  bool
+	Operator   bool // OperatorStore
+	Retention  bool // RetentionStore
+	Registry   bool // RegistryStore
+	Positions  bool // PositionStore
 	LockWait   bool // bounds Claim.Wait
 	Durable    bool // false for memstore
 }

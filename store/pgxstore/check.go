@@ -274,7 +274,10 @@ WHERE n.nspname = $1 AND c.relname = $2 AND row_security_active(c.oid)`, s.names
 
 func (s *Store) checkRights(ctx context.Context, q querier) ([]error, error) {
 	var errs []error
-	for _, table := range []string{schema.ProcessedMessages, schema.Results, schema.HeldMessages} {
+	for _, table := range schema.Tables() {
+		if table == schema.SchemaVersion {
+			continue // only migrations write it
+		}
 		name := s.names.Table(schema.PostgreSQL, table)
 		rows, err := q.Query(ctx, `SELECT r FROM unnest($2::text[]) AS r WHERE NOT has_table_privilege($1, r)`, name, []string{"SELECT", "INSERT", "UPDATE", "DELETE"})
 		if err != nil {

@@ -25,8 +25,17 @@ const (
 	ProcessedMessages = "processed_messages"
 	HeldMessages      = "held_messages"
 	Results           = "results"
+	Attempts          = "attempts"
+	Consumers         = "consumers"
+	Positions         = "positions"
+	AuditLog          = "audit_log"
 	SchemaVersion     = "schema_version"
 )
+
+// Tables lists all of them.
+func Tables() []string {
+	return []string{ProcessedMessages, HeldMessages, Results, Attempts, Consumers, Positions, AuditLog, SchemaVersion}
+}
 
 // Names places the tables; the zero value is ready for use.
 type Names struct {

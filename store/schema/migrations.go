@@ -68,6 +68,7 @@ func step(d Dialect, n Names, version int, direction string) ([]string, error) {
 	}
 	t, err := template.New(name).Funcs(template.FuncMap{
 		"table":         func(table string) string { return n.Table(d, table) },
+		"bare":          func(table string) string { return Quote(d, n.Bare(d, table)) },
 		"schema":        func() string { return Quote(d, n.schema()) },
 		"schemaLiteral": func() string { return literal(n.schema()) },
 	}).Parse(string(text))

@@ -74,7 +74,7 @@ func TestDownNamesAllOfUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, table := range []string{schema.ProcessedMessages, schema.HeldMessages, schema.Results, schema.SchemaVersion} {
+		for _, table := range schema.Tables() {
 			name := schema.Names{}.Table(d, table)
 			if strings.Count(up, "CREATE TABLE "+name+" (") != 1 {
 				t.Errorf("%s: up does not create %s once", d, name)

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -34,6 +35,13 @@ func DecodeText(s string) (string, error) {
 		return "", fmt.Errorf("yekbar: stored text %.40q: %w", s, err)
 	}
 	return string(b), nil
+}
+
+// HashKey stands for an ordering key, of any length and any bytes, in
+// held_messages.key_hash: the first 16 bytes of its SHA-256.
+func HashKey(orderingKey string) []byte {
+	sum := sha256.Sum256([]byte(orderingKey))
+	return sum[:16]
 }
 
 // EncodeHeader returns h as a JSON array of [name, value], in order, each

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yekbar-go/yekbar"
@@ -45,8 +46,8 @@ func (c *checking) tablesPostgreSQL() error {
 		},
 		func() error {
 			missing, err := c.list("SELECT pg_catalog.format('%s on %I.%I', p.p, n.nspname, c.relname)"+at+", pg_catalog.unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(p)"+
-				" WHERE n.nspname = $1 AND c.relname IN ($2, $3, $4) AND NOT pg_catalog.has_table_privilege(c.oid, p.p) ORDER BY 1",
-				c.names.SchemaName(), schema.ProcessedMessages, schema.HeldMessages, schema.Results)
+				" WHERE n.nspname = $1 AND c.relname IN ('"+strings.Join(writtenTables(), "', '")+"') AND NOT pg_catalog.has_table_privilege(c.oid, p.p) ORDER BY 1",
+				c.names.SchemaName())
 			if err != nil {
 				return c.failed("rights", err)
 			}
@@ -73,8 +74,7 @@ func (c *checking) tablesMariaDB() error {
 				"SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = DATABASE() AND EVENT_OBJECT_TABLE = ?", claims)
 		},
 		func() error {
-			tables := []string{schema.ProcessedMessages, schema.HeldMessages, schema.Results}
-			for _, table := range tables {
+			for _, table := range writtenTables() {
 				engines, err := c.list("SELECT COALESCE(ENGINE, '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?", c.names.Bare(schema.MariaDB, table))
 				if err != nil {
 					return c.failed("engines", err)
@@ -109,6 +109,11 @@ func (c *checking) tablesSQLite() error {
 				"SELECT name FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE", claims)
 		},
 	)
+}
+
+// writtenTables are those that a store writes after migrating.
+func writtenTables() []string {
+	return slices.DeleteFunc(schema.Tables(), func(table string) bool { return table == schema.SchemaVersion })
 }
 
 // firstError runs checks until one can't be made.

@@ -1,3 +1,11 @@
+DROP TABLE `Shop1_audit_log`;
+
+DROP TABLE `Shop1_positions`;
+
+DROP TABLE `Shop1_consumers`;
+
+DROP TABLE `Shop1_attempts`;
+
 DROP TABLE `Shop1_held_messages`;
 
 DROP TABLE `Shop1_results`;

@@ -1,3 +1,11 @@
+DROP TABLE "Msg-1 ""it's"""."audit_log";
+
+DROP TABLE "Msg-1 ""it's"""."positions";
+
+DROP TABLE "Msg-1 ""it's"""."consumers";
+
+DROP TABLE "Msg-1 ""it's"""."attempts";
+
 DROP TABLE "Msg-1 ""it's"""."held_messages";
 
 DROP TABLE "Msg-1 ""it's"""."results";
