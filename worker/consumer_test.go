@@ -129,7 +129,10 @@ func TestConsumerSetsAside(t *testing.T) {
 		_, stop := running(t, b.Source(topic), consumer, worker.Config{Concurrency: 1, Prefetch: 1})
 		await(3 * time.Hour)
 		reasons := map[string]string{}
-		for _, h := range store.Held() {
+		for h, err := range store.Held(t.Context(), yekbar.HeldFilter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			reasons[h.Reason] = string(h.Message.Payload) + string(h.Raw[:min(len(h.Raw), 4)])
 		}
 		for _, reason := range []string{yekbar.ReasonConflict, yekbar.ReasonIdentity, yekbar.ReasonPermanent, yekbar.ReasonAttempts, yekbar.ReasonUndecodable} {

@@ -127,8 +127,10 @@ func (f sqlFixture) instance(t testing.TB, conns int) *storetest.Instance[*sql.T
 	names := schema.Names{Schema: f.config.Schema, Prefix: f.config.Prefix}
 	d := schema.Dialect(f.dialect.String())
 	i := &storetest.Instance[*sql.Tx]{
-		Store:     store,
-		Begin:     func(ctx context.Context) (*sql.Tx, func(context.Context, bool) error, error) { return beginPlain(ctx, db) },
+		Store: store,
+		Begin: func(ctx context.Context) (*sql.Tx, func(context.Context, bool) error, error) {
+			return beginPlain(ctx, db)
+		},
 		Savepoint: savepoint,
 		Ends: map[string]func(context.Context, *sql.Tx) error{
 			"Commit":   func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
@@ -138,8 +140,7 @@ func (f sqlFixture) instance(t testing.TB, conns int) *storetest.Instance[*sql.T
 	}
 	storetest.SQL[*sql.Tx]{
 		Dialect: f.dialect.String(),
-		Claims:  names.Table(d, schema.ProcessedMessages),
-		Held:    names.Table(d, schema.HeldMessages),
+		Table:   func(table string) string { return names.Table(d, table) },
 		Exec: func(ctx context.Context, tx *sql.Tx, text string) error {
 			_, err := tx.ExecContext(ctx, text)
 			return err

@@ -91,11 +91,11 @@ func (t *Tx) tryClaim(c yekbar.Claim) (_ yekbar.Claimed, landed <-chan struct{},
 	old, ok := t.s.claims[k]
 	switch {
 	case !ok && c.FromParked:
-		return yekbar.Claimed{}, nil, t.fail(fmt.Errorf("memstore: message %q of consumer %q was to be taken over from the parked, and has no claim: somebody removed it", c.MessageID, c.Consumer))
+		return yekbar.Claimed{}, nil, nil
 	case ok && !(c.FromParked && old.state == yekbar.StateParked):
 		return old.found(), nil, nil
 	}
-	now := claim{state: yekbar.StateApplied, fingerprint: slices.Clone(c.Fingerprint), at: time.Now().UTC()}
+	now := claim{state: yekbar.StateApplied, fingerprint: slices.Clone(c.Fingerprint), at: t.s.now()}
 	if c.FromParked {
 		now.fingerprint = old.fingerprint // of the first delivery
 	}

@@ -18,6 +18,14 @@ type Store struct {
 	claims map[claimKey]claim
 	flying map[claimKey]*flight // claims of open transactions
 	held   map[claimKey]yekbar.HeldMessage
+
+	attempts  map[claimKey]tried
+	consumers map[string]registered
+	positions map[string]map[string]string // by consumer and partition
+	audit     []yekbar.AuditEntry
+	position  int64         // the last one given to a held message
+	ahead     time.Duration // of the machine's clock
+
 	waits  int           // for flights to land
 	waited chan struct{} // closed and made anew when waits changes
 }
@@ -49,18 +57,31 @@ func New() *Store {
 		claims: map[claimKey]claim{},
 		flying: map[claimKey]*flight{},
 		held:   map[claimKey]yekbar.HeldMessage{},
+
+		attempts:  map[claimKey]tried{},
+		consumers: map[string]registered{},
+		positions: map[string]map[string]string{},
+
 		waited: make(chan struct{}),
 	}
 }
 
 var (
-	_ yekbar.Store[*Tx]   = (*Store)(nil)
-	_ yekbar.HoldingStore = (*Store)(nil)
+	_ yekbar.Store[*Tx]     = (*Store)(nil)
+	_ yekbar.HoldingStore   = (*Store)(nil)
+	_ yekbar.AttemptStore   = (*Store)(nil)
+	_ yekbar.OperatorStore  = (*Store)(nil)
+	_ yekbar.RetentionStore = (*Store)(nil)
+	_ yekbar.RegistryStore  = (*Store)(nil)
+	_ yekbar.PositionStore  = (*Store)(nil)
 )
 
 // Features declares what the store can do.
 func (s *Store) Features() yekbar.Features {
-	return yekbar.Features{Batch: true, Savepoints: true, Holding: true, LockWait: true}
+	return yekbar.Features{
+		Batch: true, Savepoints: true, LockWait: true,
+		Attempts: true, Holding: true, Operator: true, Retention: true, Registry: true, Positions: true,
+	}
 }
 
 // Attempt implements yekbar.Store.

@@ -55,6 +55,20 @@ func (p Pruning) Limit(now time.Time) time.Time {
 	return p.Prunable
 }
 
+// Merge is what becomes of p when another name's claims move to it.
+func (p Pruning) Merge(other Pruning) Pruning {
+	if !other.FirstSeen.IsZero() && (p.FirstSeen.IsZero() || other.FirstSeen.Before(p.FirstSeen)) {
+		p.FirstSeen = other.FirstSeen
+	}
+	if other.Watermark.After(p.Watermark) {
+		p.Watermark = other.Watermark
+	}
+	if other.CalledAt.After(p.CalledAt) {
+		p.CalledAt = other.CalledAt
+	}
+	return p
+}
+
 // ripe is true of what was published long enough ago, or never.
 func ripe(published, now time.Time) bool {
 	return published.IsZero() || !now.Before(published.Add(ripening))

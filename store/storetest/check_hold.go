@@ -31,7 +31,7 @@ func held(id string, state yekbar.State, reason string) *yekbar.HeldMessage {
 		Errors:  []string{"first error", "second error"}, Attempts: 2,
 	}
 	if state == yekbar.StateParked {
-		h.Due = time.Now().Add(time.Hour)
+		h.Delay = time.Hour
 	}
 	return h
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/yekbar-go/yekbar"
 )
@@ -51,6 +52,10 @@ type Instance[Tx any] struct {
 
 	// Held counts the messages held. Required with Features.Holding.
 	Held func(ctx context.Context) (int, error)
+	// Later makes the database's clock be later by d, as far as the store can
+	// tell: it moves the clock, or all times that are stored the other way.
+	// Required with Features.Holding, Attempts or Retention.
+	Later func(ctx context.Context, d time.Duration) error
 	// Savepoint runs fn in a savepoint of tx and rolls back to it when fn
 	// fails; it returns fn's error. Required with Features.Savepoints.
 	Savepoint func(ctx context.Context, tx Tx, fn func(ctx context.Context, tx Tx) error) error

@@ -60,10 +60,6 @@ func (r *right) Attempt(ctx context.Context, cs []yekbar.Claim, fn body) ([]yekb
 	return r.mem.Load().Attempt(ctx, cs, fn)
 }
 
-func (r *right) Hold(ctx context.Context, h *yekbar.HeldMessage) (bool, error) {
-	return r.mem.Load().Hold(ctx, h)
-}
-
 func (r *right) AttemptStatements(ctx context.Context, cs []yekbar.Claim, ss [][]yekbar.Statement) ([]yekbar.Claimed, error) {
 	return r.Attempt(ctx, cs, func(_ context.Context, t tx, fresh []int) error {
 		for _, i := range fresh {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/yekbar-go/yekbar"
+	"github.com/yekbar-go/yekbar/store/schema"
 )
 
 // SQL fills an Instance for a store that speaks SQL: it creates the business
@@ -17,9 +19,9 @@ type SQL[Tx any] struct {
 	// Prefix stands before the names of the business tables, quoted as
 	// needed: `"s1".`, or nothing.
 	Prefix string
-	// Claims and Held are the names of the store's tables, qualified and
-	// quoted as needed; Held may be empty.
-	Claims, Held string
+	// Table gives the name of one of the store's tables (schema.Tables),
+	// qualified and quoted as needed.
+	Table func(table string) string
 
 	// Exec executes one statement without parameters in tx.
 	Exec func(ctx context.Context, tx Tx, sql string) error
@@ -49,10 +51,9 @@ func (s SQL[Tx]) Fill(t testing.TB, i *Instance[Tx]) {
 	i.Read = func(ctx context.Context, key string) (int, error) {
 		return s.Number(ctx, "SELECT COALESCE(MAX(n), 0) FROM "+counters+" WHERE name = "+quote(key))
 	}
-	i.Claims = s.count(s.Claims)
-	if s.Held != "" {
-		i.Held = s.count(s.Held)
-	}
+	i.Claims = s.count(schema.ProcessedMessages)
+	i.Held = s.count(schema.HeldMessages)
+	i.Later = s.later
 	p := s.placeholder
 	i.Statements = &Statements{
 		Add: func(key string, n int) yekbar.Statement {
@@ -148,8 +149,42 @@ func (s SQL[Tx]) placeholder(n int) string {
 
 func (s SQL[Tx]) count(table string) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
-		return s.Number(ctx, "SELECT COUNT(*) FROM "+table)
+		return s.Number(ctx, "SELECT COUNT(*) FROM "+s.Table(table))
 	}
+}
+
+// times are the columns that hold times of the database's clock.
+var times = map[string][]string{
+	schema.ProcessedMessages: {"processed_at"},
+	schema.HeldMessages:      {"due_at", "held_at"},
+	schema.Attempts:          {"started_at", "start_until", "changed_at"},
+	schema.Consumers:         {"first_seen", "watermark", "watermark_called_at", "published_watermark", "published_at", "prunable_watermark", "paused_at"},
+	schema.Positions:         {"saved_at"},
+	schema.AuditLog:          {"acted_at"},
+}
+
+// later moves all that is stored into the past.
+func (s SQL[Tx]) later(ctx context.Context, d time.Duration) error {
+	for table, columns := range times {
+		var sets []string
+		for _, c := range columns {
+			sets = append(sets, c+" = "+s.before(c, d))
+		}
+		if err := s.Outside(ctx, "UPDATE "+s.Table(table)+" SET "+strings.Join(sets, ", ")); err != nil {
+			return fmt.Errorf("storetest: table %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+func (s SQL[Tx]) before(column string, d time.Duration) string {
+	switch s.Dialect {
+	case "postgresql":
+		return fmt.Sprintf("%s - interval '%d microseconds'", column, d.Microseconds())
+	case "mariadb":
+		return fmt.Sprintf("%s - INTERVAL %d MICROSECOND", column, d.Microseconds())
+	}
+	return fmt.Sprintf("strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', %s, '-%.3f seconds')", column, d.Seconds())
 }
 
 // quote makes a literal of s, which has no backslash.

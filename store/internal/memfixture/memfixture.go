@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/yekbar-go/yekbar"
 	"github.com/yekbar-go/yekbar/store/memstore"
 	"github.com/yekbar-go/yekbar/store/storetest"
 )
@@ -43,8 +45,17 @@ func Over(current func() *memstore.Store) *storetest.Instance[tx] {
 				return tx.Rollback()
 			}, err
 		},
-		Claims:    func(context.Context) (int, error) { return current().Claims(), nil },
-		Held:      func(context.Context) (int, error) { return len(current().Held()), nil },
+		Claims: func(context.Context) (int, error) { return current().Claims(), nil },
+		Held: func(ctx context.Context) (n int, _ error) {
+			for _, err := range current().Held(ctx, yekbar.HeldFilter{}) {
+				if err != nil {
+					return 0, err
+				}
+				n++
+			}
+			return n, nil
+		},
+		Later:     func(_ context.Context, d time.Duration) error { current().Later(d); return nil },
 		Savepoint: savepoint,
 		Blocked:   func(ctx context.Context, n int) error { return current().AwaitWaiters(ctx, n) },
 		Exec:      func(_ context.Context, tx tx, sql string) error { return exec(tx, sql) },
