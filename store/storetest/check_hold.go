@@ -36,16 +36,6 @@ func held(id string, state yekbar.State, reason string) *yekbar.HeldMessage {
 	return h
 }
 
-func (e *env[Tx]) holding() yekbar.HoldingStore {
-	e.Helper()
-	e.need(e.features.Holding, "Holding")
-	s, ok := yekbar.Find[yekbar.HoldingStore](e.Store)
-	if !ok {
-		e.Fatal("the store declares Features.Holding and is no HoldingStore")
-	}
-	return s
-}
-
 // take is Hold, repeated while the store says "try again".
 func (e *env[Tx]) take(s yekbar.HoldingStore, h *yekbar.HeldMessage) bool {
 	e.Helper()
@@ -142,27 +132,13 @@ func holdAgain[Tx any](e *env[Tx]) {
 
 func holdContent[Tx any](e *env[Tx]) {
 	s := e.holding()
-	all := make([]byte, 256)
-	for i := range all {
-		all[i] = byte(i)
-	}
-	raw := held(yekbar.HeldID(all), yekbar.StateDead, yekbar.ReasonUndecodable)
-	raw.Message, raw.Raw, raw.Fingerprint, raw.Attempts, raw.Errors = yekbar.Message{}, all, nil, 0, nil
-	odd := held("odd", yekbar.StateDead, yekbar.ReasonIdentity)
-	odd.Message = yekbar.Message{
-		ID: "a\x00b\xff", Source: "\xfe", Type: "t\x00", Subject: "\u00e9", Time: time.Unix(1, 999_999_999), Topic: "x\x00", OrderingKey: "\xff",
-		Header:  yekbar.Header{{Name: "a", Value: all}, {Name: "a", Value: nil}, {Name: "\xff\x00", Value: []byte{}}, {Name: "", Value: []byte("x")}},
-		Payload: bytes.Repeat(all, 1000),
-	}
-	odd.Errors = []string{"an error with NUL \x00 and bytes \xff\xfe, in every handler's way"}
-	empty := &yekbar.HeldMessage{Consumer: suite, MessageID: "empty", State: yekbar.StateDead, Reason: yekbar.ReasonPermanent}
-	for i, h := range []*yekbar.HeldMessage{raw, odd, empty} {
+	for i, h := range heldContents() {
 		if !e.take(s, h) {
 			e.Errorf("Hold of %q was answered with: applied meanwhile", h.MessageID)
 		}
 		e.wantHeld(i + 1)
 	}
-	e.wantClaims(3)
+	e.wantClaims(len(heldContents()))
 }
 
 func holdInFlight[Tx any](e *env[Tx]) {
@@ -245,6 +221,10 @@ func fromParked[Tx any](e *env[Tx]) {
 		}
 		return got[0], nil
 	}
+	if got, err := attempt(e.adds("n")); err != nil || got.Fresh || got.State != "" {
+		e.Errorf("taking over a message that has no claim: %+v, %v; want one that is not fresh, without a state", got, err)
+	}
+	e.wantClaims(0)
 	e.take(s, held("m-1", yekbar.StateParked, yekbar.ReasonPermanent))
 	_, err := attempt(func(ctx context.Context, tx Tx, fresh []int) error {
 		return errors.Join(e.adds("n")(ctx, tx, fresh), errBusiness)

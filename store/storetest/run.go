@@ -38,7 +38,7 @@ type check[Tx any] struct {
 func checks[Tx any]() []check[Tx] {
 	return slices.Concat(
 		claimChecks[Tx](), raceChecks[Tx](), batchChecks[Tx](), failureChecks[Tx](), contextChecks[Tx](),
-		boundaryChecks[Tx](), bindChecks[Tx](), holdChecks[Tx](), statementChecks[Tx](), schemaChecks[Tx](), mapChecks[Tx](),
+		boundaryChecks[Tx](), bindChecks[Tx](), holdChecks[Tx](), heldChecks[Tx](), dueChecks[Tx](), attemptChecks[Tx](), abilityChecks[Tx](), statementChecks[Tx](), schemaChecks[Tx](), mapChecks[Tx](),
 	)
 }
 
