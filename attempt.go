@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/yekbar-go/yekbar/internal/handling"
 )
 
 // A tryFunc makes one try of the deliveries, whose claims are sorted.
@@ -163,7 +165,10 @@ func handle[Tx any](ctx context.Context, s Store[Tx], tx Tx, h ResultHandler[Tx]
 		ctx, cancel = context.WithTimeoutCause(ctx, a.timeout, ErrTimeout)
 		defer cancel()
 	}
-	value, err := h(ctx, tx, m.handlerCopy())
+	value, err := func() ([]byte, error) {
+		defer handling.Begin(ctx, m, a.timeout)()
+		return h(ctx, tx, m.handlerCopy())
+	}()
 	if err == nil {
 		// Who ignores the context and comes too late must not commit.
 		err = ctx.Err()
@@ -198,7 +203,10 @@ func wholeBatch[Tx any](s Store[Tx], h BatchHandler[Tx]) tryFunc {
 			if len(order) == 1 {
 				ctx = WithCause(ctx, Cause{Consumer: a.claims[order[0]].Consumer, Message: a.deliveries[order[0]].message})
 			}
-			err := protect(func() error { return h(ctx, tx, ms) })
+			err := protect(func() error {
+				defer handling.Begin(ctx, a.alone(order), a.timeout*time.Duration(len(a.claims)))()
+				return h(ctx, tx, ms)
+			})
 			named := (*BatchError)(nil)
 			if !errors.As(err, &named) {
 				return err
@@ -212,6 +220,15 @@ func wholeBatch[Tx any](s Store[Tx], h BatchHandler[Tx]) tryFunc {
 	}
 }
 
+// alone returns the message of the one delivery that a handler is called for,
+// or nil when there are several.
+func (a *attempt) alone(order []int) any {
+	if len(order) == 1 {
+		return a.deliveries[order[0]].message
+	}
+	return nil
+}
+
 // statements asks h for all messages' statements, then lets the store run
 // them.
 func statements(s StatementStore, h StatementHandler) tryFunc {
@@ -223,7 +240,10 @@ func statements(s StatementStore, h StatementHandler) tryFunc {
 			for at = range ss {
 				m := a.deliveries[at].message
 				ctx := WithCause(ctx, Cause{Consumer: a.claims[at].Consumer, Message: m})
-				if ss[at], err = h(ctx, m.handlerCopy()); err != nil {
+				if ss[at], err = func() ([]Statement, error) {
+					defer handling.Begin(ctx, m, a.timeout*time.Duration(len(a.claims)))()
+					return h(ctx, m.handlerCopy())
+				}(); err != nil {
 					return err
 				}
 			}

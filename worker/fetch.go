@@ -10,6 +10,10 @@ import (
 	"github.com/yekbar-go/yekbar/broker"
 )
 
+// behindFactor bounds the deliveries that wait behind another one of their
+// ordering key, in multiples of Config.Prefetch.
+const behindFactor = 8
+
 // receiveBackoff is the pause between calls of Receive while the broker is
 // away.
 var receiveBackoff = yekbar.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
@@ -22,25 +26,25 @@ func (w *Worker) fetch(ctx context.Context) error {
 		if limit == 0 {
 			return nil
 		}
-		ds, err := w.source.Receive(ctx, limit)
+		receiving, cancel := w.paused.receiving(ctx)
+		ds, err := w.source.Receive(receiving, limit)
+		cut := receiving.Err() != nil
+		cancel()
 		if len(ds) > limit {
 			err = errors.Join(err, fmt.Errorf("the source returned %d deliveries, %d were asked for", len(ds), limit))
 		}
-		for i, d := range ds {
-			if i >= limit {
-				w.slots <- struct{}{} // the adapter's fault; wait rather than hold more
-			}
-			j := &job{d: d}
+		for _, d := range ds {
+			j := w.arrived(d)
 			w.jobs.add(j)
 			w.counters.received.Add(1)
-			w.queue <- j
-		}
-		for range limit - len(ds) {
-			<-w.slots
+			if !w.queue.add(j) {
+				w.finish(j, w.notBegun(j))
+			}
 		}
 		switch {
 		case err == nil:
 			if failures > 0 {
+				w.health.clear("broker")
 				w.log.Info("the broker is back", "failures", failures)
 			}
 			failures = 0
@@ -48,54 +52,44 @@ func (w *Worker) fetch(ctx context.Context) error {
 			return nil
 		case errors.Is(err, broker.ErrOutage):
 			failures++
+			w.health.set("broker", err)
 			if failures == 1 {
 				w.log.Error("the broker is unreachable; trying again", "error", err)
 			}
 			if !pause(ctx, receiveBackoff.Pause(failures)) {
 				return nil
 			}
+		case cut: // by a pause
 		default:
 			return fmt.Errorf("yekbar/worker: consumer %q: receiving: %w", w.p.Name(), err)
 		}
 	}
 }
 
-// room waits until something may be fetched, takes the slots for it and
-// returns their number, or 0 when ctx ended. While the database is away that
-// is one, and only when nothing is held that could probe.
+// room waits until something may be fetched and returns how much, or 0 when
+// ctx ended. While the database is away that is one, and only when nothing is
+// held that could probe.
 func (w *Worker) room(ctx context.Context) int {
-	for {
+	for ctx.Err() == nil {
 		reopened := w.gate.shut()
-		if reopened == nil || w.jobs.len() == 0 {
-			break
+		held := w.jobs.len()
+		n := min(w.config.Prefetch-(held-w.queue.waitingBehind()), (1+behindFactor)*w.config.Prefetch-held)
+		switch {
+		case w.paused.now():
+			n = 0
+		case reopened != nil && held+w.poller.holding() > 0:
+			n = 0
+		case reopened != nil:
+			n = min(n, 1)
+		}
+		if n > 0 {
+			return n
 		}
 		select {
+		case <-w.jobs.freed:
 		case <-reopened:
-		case <-w.jobs.idle:
 		case <-ctx.Done():
-			return 0
 		}
 	}
-	select {
-	case w.slots <- struct{}{}:
-	case <-ctx.Done():
-		return 0
-	}
-	n := 1
-	if ctx.Err() != nil {
-		<-w.slots
-		return 0
-	}
-	if w.gate.shut() != nil {
-		return n
-	}
-	for {
-		select {
-		case w.slots <- struct{}{}:
-			n++
-			continue
-		default:
-		}
-		return n
-	}
+	return 0
 }

@@ -47,19 +47,19 @@ func (g *gate) shut() <-chan struct{} {
 // enter waits until an attempt may be made, or returns false when stop or lost
 // came first. leave must be called with what the attempt found out, and
 // reports whether that opened or shut the gate.
-func (g *gate) enter(stop, lost <-chan struct{}) (leave func(service) (changed bool), ok bool) {
+func (g *gate) enter(stop, lost <-chan struct{}) (leave func(service) (changed bool), probing, ok bool) {
 	for {
 		reopened := g.shut()
 		if reopened == nil {
-			return func(s service) bool { return g.learn(s, false) }, true
+			return func(s service) bool { return g.learn(s, false) }, false, true
 		}
 		select {
 		case <-reopened:
 			continue
 		case <-stop:
-			return func(service) bool { return false }, false
+			return func(service) bool { return false }, false, false
 		case <-lost:
-			return func(service) bool { return false }, false
+			return func(service) bool { return false }, false, false
 		case <-g.probe:
 		}
 		leave := func(s service) bool {
@@ -73,16 +73,16 @@ func (g *gate) enter(stop, lost <-chan struct{}) (leave func(service) (changed b
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
-			return leave, true
+			return leave, true, true
 		case <-reopened: // by one that was under way before
 			t.Stop()
 			leave(unclear)
 		case <-stop:
 			t.Stop()
-			return leave, false
+			return leave, true, false
 		case <-lost:
 			t.Stop()
-			return leave, false
+			return leave, true, false
 		}
 	}
 }

@@ -9,62 +9,90 @@ import (
 	"github.com/yekbar-go/yekbar/broker"
 )
 
-// inFlightPause is the delay of a message whose copy is being handled
-// elsewhere: long enough for that to end, too short to matter.
-const inFlightPause = time.Second
-
-// A verdict is how a delivery is settled.
+// A verdict is what becomes of a job.
 type verdict struct {
-	ack   bool
-	drop  bool // neither: it is not ours any more
-	delay time.Duration
+	fate  fate
+	delay time.Duration // of giveBack and stay
 }
 
-var (
-	acknowledge = verdict{ack: true}
-	drop        = verdict{drop: true}
+type fate uint8
+
+const (
+	acknowledged fate = iota // it is safe: applied or held
+	givenBack                // to the broker
+	staying                  // here, its lease extended, until its next attempt
+	dropped                  // it is not ours any more
 )
 
-func giveBack(delay time.Duration) verdict { return verdict{delay: delay} }
+var (
+	acknowledge = verdict{fate: acknowledged}
+	drop        = verdict{fate: dropped}
+)
 
-// handle brings one delivery to its verdict, and has it settled in the
-// background, so that the broker's answer doesn't hold up the next message.
-func (w *Worker) handle(ctx, settling context.Context, j *job) {
-	v := w.judge(ctx, j)
-	w.settling.Go(func() { w.settle(settling, j, v) })
+func giveBack(delay time.Duration) verdict { return verdict{givenBack, delay} }
+func stay(delay time.Duration) verdict     { return verdict{staying, delay} }
+
+// An answer is what an attempt found out. With an outage there is no verdict:
+// the job is kept, and tried again when the database serves.
+type answer struct {
+	v      verdict
+	s      service
+	outage error
 }
 
-func (w *Worker) judge(ctx context.Context, j *job) verdict {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer cancelWhenLost(j, cancel)()
-
-	for {
-		leave, ok := w.gate.enter(w.stopping, j.d.Lost())
-		if !ok || w.stopped() || j.lost() {
+// handle brings the jobs of a run to their verdicts. It reports whether its
+// goroutine may go on: not when another took its place, because a handler was
+// stuck.
+func (w *Worker) handle(ctx context.Context, r *run) bool {
+	defer r.end()
+	for pending := r.pending(); len(pending) > 0; pending = r.pending() {
+		leave, probing, ok := w.gate.enter(w.stopping, lostAlone(pending))
+		if !ok || w.stopped() {
 			leave(unclear)
-			return w.notBegun(j)
+			for _, j := range pending {
+				r.finish(j, w.notBegun(j))
+			}
+			break
 		}
-		v, state, outage := w.attempt(ctx, j)
-		if outage != nil {
-			state = away
+		if probing {
+			pending = pending[:1]
 		}
-		if changed := leave(state); changed && state == away {
-			w.log.Error("the database does not serve; holding what is here, fetching nothing, probing with one message", "error", outage)
-		} else if changed {
-			w.log.Info("the database serves again")
-		}
-		if outage == nil {
-			return v
-		}
+		outage, s := w.attempt(ctx, r, pending)
+		w.learned(leave(s), s, outage)
 		if ctx.Err() != nil {
-			return w.notBegun(j)
+			for _, j := range r.pending() {
+				r.finish(j, w.notBegun(j))
+			}
 		}
+	}
+	return !r.replaced()
+}
+
+// learned logs that the gate was shut or opened.
+func (w *Worker) learned(changed bool, s service, outage error) {
+	switch {
+	case !changed:
+	case s == away:
+		w.health.set("database", outage)
+		w.log.Error("the database does not serve; holding what is here, fetching nothing, probing with one message", "error", outage)
+	default:
+		w.health.clear("database")
+		w.environment.over()
+		signal(w.jobs.freed)
+		w.log.Info("the database serves again")
 	}
 }
 
-// notBegun is the verdict over a delivery whose message has not begun, or was
-// cancelled: it goes back at once, and no attempt of its own was made.
+// lostAlone returns a single job's end of lease: several wait, whoever is lost.
+func lostAlone(js []*job) <-chan struct{} {
+	if len(js) == 1 {
+		return js[0].gone
+	}
+	return nil
+}
+
+// notBegun is the verdict over a job that has not begun, or was cancelled: it
+// goes back at once, and no attempt of its own was made.
 func (w *Worker) notBegun(j *job) verdict {
 	if j.lost() {
 		return drop
@@ -81,95 +109,132 @@ func (w *Worker) stopped() bool {
 	}
 }
 
-// cancelWhenLost cancels the handler when the delivery's lease is lost. The
-// returned function ends the watch and waits for it.
-func cancelWhenLost(j *job, cancel context.CancelCauseFunc) (stop func()) {
+// attempt makes one attempt of jobs, and finishes those that have a verdict.
+func (w *Worker) attempt(ctx context.Context, r *run, js []*job) (outage error, s service) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer cancelWhenLost(js, cancel)()
+	ctx = r.watched(ctx, cancel)
+
+	note := func(j *job, a answer) {
+		switch {
+		case a.outage != nil:
+			outage, s = a.outage, away
+		case r.finish(j, a.v) && s != away:
+			s = max(s, a.s)
+		}
+	}
+	var ready []*job
+	for _, j := range js {
+		if a, done := w.before(ctx, r, j); done {
+			note(j, a)
+		} else {
+			ready = append(ready, j)
+		}
+	}
+	if len(ready) == 0 || outage != nil || r.replaced() {
+		return outage, s
+	}
+	began := time.Now()
+	results := w.process(ctx, ready)
+	w.counters.took(len(ready), time.Since(began))
+	w.batch.learn(results)
+	if r.replaced() {
+		return nil, unclear // all has been decided
+	}
+	for i, j := range ready {
+		note(j, w.after(ctx, j, results[i]))
+	}
+	return outage, s
+}
+
+// before says whether a job is decided without its handler.
+func (w *Worker) before(ctx context.Context, r *run, j *job) (a answer, done bool) {
+	switch {
+	case j.lost():
+		return answer{v: drop}, true
+	case j.bad != nil:
+		return w.setAside(ctx, j, yekbar.ReasonUndecodable, j.bad, yekbar.Attempts{Failed: j.deliveries()}), true
+	}
+	if a, done := w.behind(ctx, j); done {
+		return a, true
+	}
+	if a, done := w.beyond(ctx, j); done {
+		return a, true
+	}
+	return w.start(ctx, r, j)
+}
+
+func (w *Worker) process(ctx context.Context, js []*job) []yekbar.BatchResult {
+	if len(js) > 1 {
+		ms := make([]*yekbar.Message, len(js))
+		for i, j := range js {
+			ms[i] = j.m
+		}
+		return w.p.ProcessBatch(ctx, ms)
+	}
+	var r yekbar.BatchResult
+	if js[0].held != nil {
+		r.Result, r.Err = w.held.ProcessHeld(ctx, js[0].held)
+	} else {
+		r.Result, r.Err = w.p.Process(ctx, js[0].m)
+	}
+	return []yekbar.BatchResult{r}
+}
+
+// after judges what a handler's attempt gave.
+func (w *Worker) after(ctx context.Context, j *job, r yekbar.BatchResult) answer {
+	switch err := r.Err; {
+	case err == nil:
+		w.counters.count(r.Result)
+		w.forget(ctx, j)
+		if r.Outcome == yekbar.Duplicate && w.environment.pausing() {
+			return answer{v: acknowledge} // no handler ran
+		}
+		if r.Outcome == yekbar.Applied {
+			w.environment.served()
+		}
+		return answer{v: acknowledge, s: serves}
+	case j.held != nil && errors.Is(err, yekbar.ErrNotHeld):
+		w.forget(ctx, j)
+		return answer{v: acknowledge, s: serves} // a person was faster
+	case ctx.Err() != nil:
+		if errors.Is(context.Cause(ctx), broker.ErrLost) {
+			w.leaseLost(ctx, j)
+		} else {
+			w.clearStart(ctx, j)
+		}
+		return answer{v: w.notBegun(j)}
+	case absent(err):
+		return answer{outage: err}
+	default:
+		return w.failed(ctx, j, err)
+	}
+}
+
+// absent reports whether err says that the database is away for every message
+// alike, so that the message is kept and tried again.
+func absent(err error) bool {
+	return errors.Is(err, yekbar.ErrUnavailable) || errors.Is(err, yekbar.ErrSchema) || errors.Is(err, yekbar.ErrCommitUnknown)
+}
+
+// cancelWhenLost cancels the handlers when all leases are lost. The returned
+// function ends the watch and waits for it.
+func cancelWhenLost(js []*job, cancel context.CancelCauseFunc) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		select {
-		case <-j.d.Lost():
-			cancel(broker.ErrLost)
-		case <-done:
+		for _, j := range js {
+			select {
+			case <-j.gone:
+			case <-done:
+				return
+			}
 		}
+		cancel(broker.ErrLost)
 	}()
 	return func() {
 		close(done)
 		<-ended
 	}
-}
-
-// attempt processes the message once. A non-nil outage means that it is held
-// and tried again when the database serves.
-func (w *Worker) attempt(ctx context.Context, j *job) (v verdict, s service, outage error) {
-	m, err := j.d.Message()
-	if err != nil {
-		return w.setAside(ctx, j, yekbar.ReasonUndecodable, err)
-	}
-	j.m = m
-	result, err := w.p.Process(ctx, m)
-	if err == nil {
-		w.counters.count(result)
-		return acknowledge, serves, nil
-	}
-	if ctx.Err() != nil {
-		return w.notBegun(j), unclear, nil
-	}
-	if held(err) {
-		return verdict{}, away, err
-	}
-	return w.failed(ctx, j, err)
-}
-
-// held reports whether err says that the database is away for every message
-// alike, so that the message is kept and tried again.
-func held(err error) bool {
-	return errors.Is(err, yekbar.ErrUnavailable) || errors.Is(err, yekbar.ErrSchema) || errors.Is(err, yekbar.ErrCommitUnknown)
-}
-
-// failed judges an error that is not an outage.
-func (w *Worker) failed(ctx context.Context, j *job, err error) (verdict, service, error) {
-	n, _ := j.d.Attempt()
-	delay := w.config.Backoff.Pause(max(n, 1))
-	if d, ok := yekbar.RetryPause(err); ok {
-		delay = d
-	}
-	var (
-		conflict *yekbar.ConflictError
-		identity *yekbar.IdentityError
-		boundary *yekbar.BoundaryError
-	)
-	switch {
-	case errors.Is(err, yekbar.ErrInFlight):
-		return giveBack(inFlightPause), serves, nil
-	case errors.Is(err, yekbar.ErrEnvironment):
-		// It may be this message's alone (the table of one type is missing),
-		// so others get the next try.
-		w.logFailure(j, "the database is not fit for this message", err, delay)
-		return giveBack(delay), away, nil
-	case errors.As(err, &boundary) && boundary.Escaped:
-		// The consumer has turned the claim to dead; the redelivery meets
-		// it and rests.
-		w.logFailure(j, "the handler left its transaction", err, delay)
-		return giveBack(delay), serves, nil
-	case errors.As(err, &conflict):
-		return w.setAside(ctx, j, yekbar.ReasonConflict, err)
-	case errors.As(err, &identity):
-		return w.setAside(ctx, j, yekbar.ReasonIdentity, err)
-	case yekbar.IsPermanent(err):
-		return w.setAside(ctx, j, yekbar.ReasonPermanent, err)
-	case yekbar.CountsAsAttempt(err) && n >= w.config.MaxAttempts:
-		return w.setAside(ctx, j, yekbar.ReasonAttempts, err)
-	}
-	w.counters.failed.Add(1)
-	w.logFailure(j, "the message failed", err, delay)
-	if errors.Is(err, yekbar.ErrTimeout) {
-		return giveBack(delay), unclear, nil // a handler that hangs, or a database that does
-	}
-	return giveBack(delay), serves, nil
-}
-
-func (w *Worker) logFailure(j *job, what string, err error, delay time.Duration) {
-	n, _ := j.d.Attempt()
-	w.log.Warn(what, "message", j.id(), "attempt", n, "again_in", delay, "error", err)
 }

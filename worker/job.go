@@ -13,22 +13,43 @@ import (
 // extending is how many leases are extended at once.
 const extending = 16
 
-// A job is one delivery from its receipt until it is settled.
+// A job is one message on its way through the worker: a delivery, until it is
+// settled, or one that was parked, until it is applied or held anew.
 type job struct {
-	d broker.Delivery
-	m *yekbar.Message // nil until it is decoded
-	// ending: the broker did not take the verdict at the first try. The lease
-	// is extended no more, so that it ends the tries.
+	d    broker.Delivery     // nil for a parked one
+	held *yekbar.HeldMessage // nil for a delivery
+	m    *yekbar.Message     // nil when undecodable
+	bad  error               // why it is undecodable
+	id   string              // as stored; "" when it has none
+	mark []byte              // its fingerprint
+	key  string              // whose turn it needs; "" none
+	gone <-chan struct{}     // closed when it is not ours any more
+
+	suspect bool // it runs alone
+	again   bool // it was delivered, or tried, before: there may be a record of it
+	started bool // its start is recorded
+
+	// ending: its lease is extended no more, so that it ends: the broker did
+	// not take the verdict at the first try, or the handler is stuck.
 	ending atomic.Bool
 }
 
 func (j *job) lost() bool {
 	select {
-	case <-j.d.Lost():
+	case <-j.gone:
 		return true
 	default:
 		return false
 	}
+}
+
+// deliveries returns how often the broker has delivered it, and at least 1.
+func (j *job) deliveries() int {
+	if j.d == nil {
+		return 1
+	}
+	n, _ := j.d.Attempt()
+	return max(n, 1)
 }
 
 // messages returns what an observer sees.
@@ -39,23 +60,45 @@ func (j *job) messages() []*yekbar.Message {
 	return []*yekbar.Message{j.m}
 }
 
-// id returns what names the message in a log.
-func (j *job) id() string {
-	if j.m == nil {
-		return ""
+// name returns what names the message in a log.
+func (j *job) name() string {
+	if j.id == "" && j.m != nil {
+		return j.m.ID
 	}
-	return j.m.ID
+	return j.id
 }
 
-// jobs are all that are held.
+// arrived makes a job of a delivery.
+func (w *Worker) arrived(d broker.Delivery) *job {
+	j := &job{d: d, gone: d.Lost()}
+	n, redelivered := d.Attempt()
+	j.again = n > 1 || redelivered
+	j.m, j.bad = d.Message()
+	if j.m != nil {
+		if c, err := w.identify(j.m); err == nil {
+			j.id, j.mark = c.MessageID, c.Fingerprint
+		}
+	}
+	switch {
+	case w.order == Strict:
+		j.key = "strict"
+	case w.order == ByKey && j.m != nil:
+		j.key = j.m.OrderingKey
+	}
+	j.suspect = j.again && j.id != "" && w.attempts != nil
+	w.noteAge(d)
+	return j
+}
+
+// jobs are all deliveries that are held.
 type jobs struct {
-	mu   *sync.Mutex
-	held map[*job]struct{}
-	idle chan struct{} // gets a value when the last one leaves
+	mu    *sync.Mutex
+	held  map[*job]struct{}
+	freed chan struct{} // gets a value when one leaves
 }
 
 func newJobs() jobs {
-	return jobs{mu: new(sync.Mutex), held: map[*job]struct{}{}, idle: make(chan struct{}, 1)}
+	return jobs{mu: new(sync.Mutex), held: map[*job]struct{}{}, freed: make(chan struct{}, 1)}
 }
 
 func (js *jobs) add(j *job) {
@@ -68,12 +111,7 @@ func (js *jobs) remove(j *job) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	delete(js.held, j)
-	if len(js.held) == 0 {
-		select {
-		case js.idle <- struct{}{}:
-		default:
-		}
-	}
+	signal(js.freed)
 }
 
 func (js *jobs) len() int {
@@ -123,7 +161,7 @@ func (w *Worker) extendAll(ctx context.Context, limit time.Duration) {
 				// A lease that can't be extended ends, and then the
 				// delivery's Lost says so.
 				if err := j.d.Extend(ctx); err != nil && !over(err) && ctx.Err() == nil {
-					w.log.Debug("a lease could not be extended", "message", j.id(), "error", err)
+					w.log.Debug("a lease could not be extended", "message", j.name(), "error", err)
 				}
 			}
 		})

@@ -31,6 +31,12 @@ type (
 	scoped interface{ Scoped() bool }
 	// A bounded processor says how long an attempt may take.
 	bounded interface{ Timeout() time.Duration }
+	// A keeper says how long claims are kept.
+	keeper interface{ Retention() time.Duration }
+	// A heldProcessor processes parked messages.
+	heldProcessor interface {
+		ProcessHeld(ctx context.Context, h *yekbar.HeldMessage) (yekbar.Result, error)
+	}
 	// An identifier knows the claim of a message.
 	identifier interface {
 		Identify(m *yekbar.Message) (yekbar.Claim, error)
@@ -40,12 +46,15 @@ type (
 var _ interface {
 	scoped
 	bounded
+	keeper
+	heldProcessor
 	identifier
 } = (*yekbar.Consumer[int])(nil)
 
 // mismatches says what about source, processor and configuration doesn't go
 // together.
-func mismatches(caps broker.Capabilities, p Processor, c Config) error {
+func (w *Worker) mismatches() error {
+	caps, p, c := w.caps, w.p, w.config
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("yekbar/worker: consumer %q: "+format, append([]any{p.Name()}, args...)...))
@@ -58,6 +67,18 @@ func mismatches(caps broker.Capabilities, p Processor, c Config) error {
 	}
 	if caps.MaxAttempts > 0 && caps.MaxAttempts <= c.MaxAttempts {
 		bad("the broker gives up after %d deliveries, the worker sets aside after %d: raise the broker's limit above it, or lower Config.MaxAttempts", caps.MaxAttempts, c.MaxAttempts)
+	}
+	if caps.Redelivery > 0 && w.keep != yekbar.KeepForever && w.keep < caps.Redelivery && c.AllowShortRetention == "" {
+		bad("claims are kept for %v, and the broker may deliver again for %v: a late repeat would take effect twice; raise yekbar.Config.Retention, or write down in Config.AllowShortRetention why that can't happen", w.keep, caps.Redelivery)
+	}
+	affinity := caps.KeyAffinity || c.SingleProcess
+	switch {
+	case c.Order == ByKey && !affinity:
+		bad("Order is ByKey, and the broker may give messages of one key to several processes: set Config.SingleProcess when there is only one, or use a subscription with key affinity, or Unordered")
+	case c.Order == ByKey && w.holding == nil:
+		bad("Order is ByKey, and the store, a %T, can't hold messages of a key that must wait: use a yekbar.HoldingStore, or Unordered", p.Unwrap())
+	case c.Order == Strict && (!affinity || caps.Order != broker.Total):
+		bad("Order is Strict, which needs a broker with a total order and, as your word in Config.SingleProcess, no other process")
 	}
 	return errors.Join(errs...)
 }

@@ -23,20 +23,58 @@ func over(err error) bool {
 	return errors.Is(err, broker.ErrLost) || errors.Is(err, broker.ErrSettled) || errors.Is(err, broker.ErrClosed)
 }
 
-// settle carries out a verdict and frees the delivery's slot. It runs after
-// COMMIT, on a context that a shutdown ends only after a grace time. There are
-// never more of them than Config.Prefetch.
+// finish carries out a verdict. What takes time runs in the background, so
+// that the broker's answer doesn't hold up the next message; there are never
+// more of those than deliveries are held.
+func (w *Worker) finish(j *job, v verdict) {
+	if v.fate == staying && !w.stopped() {
+		w.staying.Add(1)
+		w.settling.Go(func() { w.stay(j, v.delay) })
+		return
+	}
+	w.queue.free(j)
+	if j.held != nil {
+		w.poller.release(j.id)
+		return
+	}
+	if v.fate == staying {
+		v = giveBack(0)
+	}
+	w.settling.Go(func() { w.settle(w.settleContext, j, v) })
+}
+
+// stay keeps a job, and its key's turn, until its next attempt.
+func (w *Worker) stay(j *job, delay time.Duration) {
+	due := w.wait(j, delay)
+	w.staying.Add(-1)
+	if !due || !w.queue.again(j) {
+		w.finish(j, w.notBegun(j))
+	}
+}
+
+// wait reports whether d went by, before the end or the lease's loss.
+func (w *Worker) wait(j *job, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-w.stopping:
+	case <-j.gone:
+	}
+	return false
+}
+
+// settle tells the broker, after COMMIT, on a context that a shutdown ends
+// only after a grace time.
 func (w *Worker) settle(ctx context.Context, j *job, v verdict) {
-	defer func() {
-		w.jobs.remove(j)
-		<-w.slots
-	}()
-	if v.drop {
+	defer w.jobs.remove(j)
+	if v.fate == dropped {
 		w.counters.lost.Add(1)
 		return
 	}
-	if !v.ack && v.delay > 0 && !w.caps.NackDelay {
-		w.delay(j, v.delay)
+	if v.fate == givenBack && v.delay > 0 && !w.caps.NackDelay {
+		w.wait(j, v.delay) // the broker can't
 		v.delay = 0
 	}
 	end := func(yekbar.OperationEnd) {}
@@ -53,17 +91,6 @@ func (w *Worker) settle(ctx context.Context, j *job, v verdict) {
 	w.settled(j, v, err)
 }
 
-// delay keeps a delivery here for the time that the broker can't keep it.
-func (w *Worker) delay(j *job, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.stopping:
-	case <-j.d.Lost():
-	}
-}
-
 func (w *Worker) settleTries(ctx context.Context, j *job, v verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
@@ -71,7 +98,7 @@ func (w *Worker) settleTries(ctx context.Context, j *job, v verdict) error {
 		err := func() error {
 			try, cancel := context.WithTimeout(ctx, settleTry)
 			defer cancel()
-			if v.ack {
+			if v.fate == acknowledged {
 				return j.d.Ack(try)
 			}
 			return j.d.Nack(try, v.delay)
@@ -85,16 +112,16 @@ func (w *Worker) settleTries(ctx context.Context, j *job, v verdict) error {
 
 func (w *Worker) settled(j *job, v verdict, err error) {
 	switch {
-	case err == nil && v.ack:
+	case err == nil && v.fate == acknowledged:
 		w.counters.acked.Add(1)
 	case err == nil:
 		w.counters.givenBack.Add(1)
 	case over(err):
 		// The broker delivers it again, and the claim answers.
 		w.counters.lost.Add(1)
-		w.log.Debug("the delivery was not ours any more when it was settled", "message", j.id(), "error", err)
+		w.log.Debug("the delivery was not ours any more when it was settled", "message", j.name(), "error", err)
 	default:
 		w.counters.abandon(err)
-		w.log.Warn("the delivery could not be settled; the broker delivers it again", "message", j.id(), "acknowledge", v.ack, "error", err)
+		w.log.Warn("the delivery could not be settled; the broker delivers it again", "message", j.name(), "acknowledge", v.fate == acknowledged, "error", err)
 	}
 }

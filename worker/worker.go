@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,21 +20,44 @@ const settleGrace = 10 * time.Second
 
 // A Worker runs one consumer over one source.
 type Worker struct {
-	source  broker.Source
-	caps    broker.Capabilities
-	p       Processor
-	holding yekbar.HoldingStore // nil when the store has none
-	config  Config
-	log     *slog.Logger
+	source     broker.Source
+	caps       broker.Capabilities
+	positioner broker.Positioner // nil when the source is none
+	p          Processor
+	config     Config
+	order      Order
+	keep       time.Duration // how long claims are kept
+	within     time.Duration // a suspect, or a message taken from the parked ones, ends within
+	log        *slog.Logger
 
-	started  atomic.Bool
-	stopping chan struct{} // closed when fetching has ended
-	slots    chan struct{} // one for each delivery that is held
-	queue    chan *job     // received, not yet running
-	jobs     jobs
-	gate     gate
-	settling sync.WaitGroup
-	counters counters
+	// What the store can do; each is nil when it can't.
+	holding   yekbar.HoldingStore // with held
+	held      heldProcessor
+	attempts  yekbar.AttemptStore
+	operator  yekbar.OperatorStore
+	claims    yekbar.RetentionStore
+	registry  yekbar.RegistryStore
+	positions yekbar.PositionStore
+
+	begun         atomic.Bool
+	stopping      chan struct{} // closed when fetching has ended
+	queue         queue         // received, not yet running
+	jobs          jobs
+	gate          gate
+	keys          heldKeys
+	poller        poller
+	environment   environment
+	batch         batchSize
+	window        window
+	paused        pauser
+	health        health
+	counters      counters
+	stored        atomic.Pointer[yekbar.ConsumerStatus]
+	staying       atomic.Int64   // jobs that wait here for their next attempt
+	handlers      sync.WaitGroup // goroutines of runner
+	processing    context.Context
+	settling      sync.WaitGroup
+	settleContext context.Context
 }
 
 // New checks configuration, capabilities and consumer against each other and
@@ -46,24 +70,71 @@ func New(src broker.Source, p Processor, c Config) (*Worker, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	caps := src.Capabilities()
-	if err := mismatches(caps, p, c); err != nil {
+	c.FormerNames = slices.Clone(c.FormerNames)
+	w := &Worker{
+		source:      src,
+		caps:        src.Capabilities(),
+		p:           p,
+		config:      c,
+		order:       c.Order,
+		keep:        yekbar.KeepForever,
+		log:         c.Logger.With("consumer", p.Name()),
+		stopping:    make(chan struct{}),
+		queue:       newQueue(),
+		jobs:        newJobs(),
+		gate:        newGate(),
+		keys:        newHeldKeys(),
+		poller:      newPoller(),
+		environment: newEnvironment(c.EnvironmentLimit),
+		window:      newWindow(),
+		paused:      newPauser(),
+		health:      newHealth(),
+	}
+	w.batch.most = int64(c.Batch)
+	w.batch.now.Store(int64(c.Batch))
+	w.positioner, _ = src.(broker.Positioner)
+	w.findAbilities()
+	if err := w.mismatches(); err != nil {
 		return nil, err
 	}
-	holding, _ := yekbar.Find[yekbar.HoldingStore](p.Unwrap())
-	return &Worker{
-		source:   src,
-		caps:     caps,
-		p:        p,
-		holding:  holding,
-		config:   c,
-		log:      c.Logger.With("consumer", p.Name()),
-		stopping: make(chan struct{}),
-		slots:    make(chan struct{}, c.Prefetch),
-		queue:    make(chan *job, c.Prefetch),
-		jobs:     newJobs(),
-		gate:     newGate(),
-	}, nil
+	if w.order == OrderAuto {
+		w.order = Unordered
+		if w.holding != nil && (w.caps.KeyAffinity || c.SingleProcess) {
+			w.order = ByKey
+		}
+	}
+	return w, nil
+}
+
+// findAbilities looks for what store and consumer can do beyond the least.
+func (w *Worker) findAbilities() {
+	store := w.p.Unwrap()
+	w.holding, _ = yekbar.Find[yekbar.HoldingStore](store)
+	w.attempts, _ = yekbar.Find[yekbar.AttemptStore](store)
+	w.operator, _ = yekbar.Find[yekbar.OperatorStore](store)
+	w.registry, _ = yekbar.Find[yekbar.RegistryStore](store)
+	w.positions, _ = yekbar.Find[yekbar.PositionStore](store)
+	if w.held, _ = w.p.(heldProcessor); w.held == nil {
+		w.holding = nil // what was parked would never be taken
+	}
+	if k, ok := w.p.(keeper); ok {
+		w.keep = k.Retention()
+		w.claims, _ = yekbar.Find[yekbar.RetentionStore](store)
+	}
+	timeout := 10 * time.Second
+	if b, ok := w.p.(bounded); ok && b.Timeout() > 0 {
+		timeout = b.Timeout()
+	}
+	w.within = 3*timeout + recordTimeout
+}
+
+// identify returns a message's claim.
+func (w *Worker) identify(m *yekbar.Message) (yekbar.Claim, error) {
+	if i, ok := w.p.(identifier); ok {
+		return i.Identify(m)
+	}
+	id, err := m.Identity()
+	return yekbar.Claim{Consumer: w.p.Name(), MessageID: id, Fingerprint: m.Fingerprint()}, err
 }
 
 // Run returns nil when ctx ended and everything in flight is settled. When ctx
@@ -75,10 +146,10 @@ func New(src broker.Source, p Processor, c Config) (*Worker, error) {
 // source ended by itself, or when something could not be settled, which the
 // broker will then deliver again.
 func (w *Worker) Run(ctx context.Context) error {
-	if w.started.Swap(true) {
+	if w.begun.Swap(true) {
 		return errors.New("yekbar/worker: Run may be called once; make a new Worker")
 	}
-	err := w.check(ctx)
+	err := w.prepare(ctx)
 	if err == nil && ctx.Err() == nil {
 		err = w.run(ctx)
 	}
@@ -90,68 +161,104 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// check asks the store to check itself. While the database is away it waits,
-// as it would later.
-func (w *Worker) check(ctx context.Context) error {
-	c, ok := yekbar.Find[yekbar.Checker](w.p.Unwrap())
-	if !ok {
-		return nil
-	}
-	for failures := 1; ; failures++ {
-		err := c.Check(ctx)
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return nil
-		case !errors.Is(err, yekbar.ErrUnavailable):
-			return fmt.Errorf("yekbar/worker: consumer %q: %w", w.p.Name(), err)
-		case failures == 1:
-			w.log.Error("the database is unavailable; waiting for it before the first message", "error", err)
-		}
-		if !pause(ctx, probeBackoff.Pause(failures)) {
-			return nil
-		}
-	}
-}
-
 func (w *Worker) run(ctx context.Context) error {
 	// Handlers and settling outlive ctx; each is ended by its own grace time.
 	processing, cancelProcessing := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancelProcessing(nil)
 	settling, cancelSettling := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelSettling()
+	w.processing, w.settleContext = processing, settling
 
+	w.log.Info("consuming", "subscription", w.caps.Subscription, "order", w.order, "concurrency", w.config.Concurrency, "batch", w.config.Batch)
 	stopExtending := w.startExtending(settling)
 	defer stopExtending()
-
-	var handlers sync.WaitGroup
+	stopLoops := w.startLoops(ctx)
 	for range w.config.Concurrency {
-		handlers.Go(func() {
-			for j := range w.queue {
-				w.handle(processing, settling, j)
-			}
-		})
+		w.handlers.Go(w.runner)
 	}
 
 	err := w.fetch(ctx)
 	close(w.stopping)
-	close(w.queue)
+	for _, j := range w.queue.close() {
+		w.finish(j, w.notBegun(j))
+	}
+	stopLoops()
 
-	grace := time.AfterFunc(w.config.Grace, func() {
-		w.log.Warn("cancelling the handlers that still run", "grace", w.config.Grace)
-		cancelProcessing(errShutdown)
-	})
-	handlers.Wait()
-	grace.Stop()
+	err = errors.Join(err, w.endHandlers(cancelProcessing))
 
 	last := time.AfterFunc(settleGrace, cancelSettling)
 	w.settling.Wait()
 	last.Stop()
+	if w.positioner != nil && w.positions != nil {
+		w.savePosition(context.WithoutCancel(ctx), nil)
+	}
 
 	if n := w.counters.abandoned.Load(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("yekbar/worker: consumer %q: %d deliveries could not be settled before the end; the broker delivers them again: %w",
 			w.p.Name(), n, w.counters.lastSettleError()))
 	}
 	return err
+}
+
+// runner handles what the queue hands out, until that is closed.
+func (w *Worker) runner() {
+	for {
+		js, alone := w.queue.take(w.batch.size())
+		if len(js) == 0 || !w.handle(w.processing, &run{w: w, alone: alone, open: js}) {
+			return
+		}
+	}
+}
+
+// startLoops starts what runs beside the messages, until the returned function
+// is called, which waits.
+func (w *Worker) startLoops(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	for _, loop := range []struct {
+		able bool
+		run  func(context.Context)
+	}{
+		{w.holding != nil, w.poll},
+		{w.claims != nil, w.prune},
+		{w.operator != nil, w.watchPaused},
+		{w.operator != nil, w.watchHeld},
+		{w.positioner != nil && w.positions != nil, w.savePositions},
+	} {
+		if loop.able {
+			loops.Go(func() { loop.run(ctx) })
+		}
+	}
+	return func() {
+		cancel()
+		loops.Wait()
+	}
+}
+
+// endHandlers lets the running finish within the grace time, then cancels
+// them. Of those that ignore that, it does not wait for the end.
+func (w *Worker) endHandlers(cancel context.CancelCauseFunc) error {
+	ended := make(chan struct{})
+	go func() {
+		w.handlers.Wait()
+		close(ended)
+	}()
+	grace := time.NewTimer(w.config.Grace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-grace.C:
+	}
+	w.log.Warn("cancelling the handlers that still run", "grace", w.config.Grace)
+	cancel(errShutdown)
+	grace.Reset(settleGrace)
+	select {
+	case <-ended:
+		return nil
+	case <-grace.C:
+		return fmt.Errorf("yekbar/worker: consumer %q: %w, also at the end; nothing that they still do is committed", w.p.Name(), errStuck)
+	}
 }
 
 var errShutdown = errors.New("yekbar/worker: shutting down")

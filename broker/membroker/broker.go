@@ -115,6 +115,7 @@ type entry struct {
 	topic    *topic
 	message  *yekbar.Message // nil when published raw
 	raw      []byte
+	at       time.Time // when it was published
 	state    state
 	attempts int
 	due      time.Time // while waiting: not before

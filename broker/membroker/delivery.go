@@ -83,6 +83,9 @@ func (d *delivery) Attempt() (int, bool) {
 	return d.attempt, d.again
 }
 
+// ReceivedAt implements broker.Stamped.
+func (d *delivery) ReceivedAt() time.Time { return d.entry.at }
+
 func (d *delivery) Lost() <-chan struct{} { return d.lost }
 
 func (d *delivery) Ack(ctx context.Context) error {

@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// pollMin and pollMax bound the pause between looks at what is parked.
+	pollMin = 100 * time.Millisecond
+	pollMax = 5 * time.Second
+)
+
+// A poller takes parked messages that are due.
+type poller struct {
+	wake   chan struct{} // look now
+	sooner chan struct{} // the next look may have to be sooner
+
+	mu     *sync.Mutex
+	inHand map[string]struct{} // IDs of those that are on their way here
+	due    time.Time           // of the next one that this worker knows of; zero: none
+}
+
+func newPoller() poller {
+	return poller{wake: make(chan struct{}, 1), sooner: make(chan struct{}, 1), mu: new(sync.Mutex), inHand: map[string]struct{}{}}
+}
+
+// nudge says that one was parked, for delay.
+func (p *poller) nudge(delay time.Duration) {
+	at := time.Now().Add(max(delay, pollMin))
+	p.mu.Lock()
+	sooner := p.due.IsZero() || at.Before(p.due)
+	if sooner {
+		p.due = at
+	}
+	p.mu.Unlock()
+	if sooner {
+		signal(p.sooner)
+	}
+}
+
+// signal wakes one who waits, now or next.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) take(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, has := p.inHand[id]
+	p.inHand[id] = struct{}{}
+	return !has
+}
+
+func (p *poller) release(id string) {
+	p.mu.Lock()
+	delete(p.inHand, id)
+	p.mu.Unlock()
+	signal(p.wake)
+}
+
+func (p *poller) holding() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.inHand)
+}
+
+// wait waits until it is time to look, at most longest; false: ctx ended.
+func (p *poller) wait(ctx context.Context, longest time.Duration) bool {
+	last := time.Now().Add(longest)
+	for {
+		p.mu.Lock()
+		next := last
+		if !p.due.IsZero() && p.due.Before(last) {
+			next = p.due
+		}
+		p.mu.Unlock()
+		t := time.NewTimer(time.Until(next))
+		select {
+		case <-t.C:
+			return true
+		case <-p.wake:
+			t.Stop()
+			return true
+		case <-p.sooner:
+			t.Stop()
+		case <-ctx.Done():
+			t.Stop()
+			return false
+		}
+	}
+}
+
+// passed forgets the known due time when it has come.
+func (p *poller) passed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.due.After(time.Now()) {
+		p.due = time.Time{}
+	}
+}
+
+// poll takes parked messages until ctx ends. Its pause grows while there are
+// none, up to pollMax.
+func (w *Worker) poll(ctx context.Context) {
+	idle := pollMin
+	for {
+		w.poller.passed()
+		taken, full := 0, false
+		if w.gate.shut() == nil && !w.paused.now() {
+			if room := w.config.Concurrency - w.poller.holding(); room > 0 {
+				taken = w.takeParked(ctx, room)
+			} else {
+				full = true
+			}
+		}
+		switch {
+		case taken > 0:
+			idle = pollMin
+		case !full:
+			idle = min(2*idle, pollMax)
+		}
+		if !w.poller.wait(ctx, idle) {
+			return
+		}
+	}
+}
+
+// takeParked hands due messages to the queue, and learns which keys are held.
+func (w *Worker) takeParked(ctx context.Context, limit int) (taken int) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	if w.order == ByKey {
+		since := w.keys.now()
+		keys, err := w.holding.HeldKeys(ctx, w.p.Name())
+		if w.pollFailed(ctx, err) {
+			return 0
+		}
+		w.keys.refresh(keys, since)
+	}
+	hs, err := w.holding.TakeDue(ctx, w.p.Name(), limit, w.within)
+	if w.pollFailed(ctx, err) {
+		return 0
+	}
+	for _, h := range hs {
+		if !w.poller.take(h.MessageID) {
+			continue
+		}
+		if !w.queue.add(&job{held: h, m: &h.Message, id: h.MessageID, mark: h.Fingerprint}) {
+			w.poller.release(h.MessageID)
+			return taken
+		}
+		taken++
+	}
+	return taken
+}
+
+// pollFailed notes an error of looking; an outage is noticed by the messages
+// themselves, or is over by the next look.
+func (w *Worker) pollFailed(ctx context.Context, err error) bool {
+	switch {
+	case err == nil:
+		w.health.clear("parked")
+	case ctx.Err() == nil && !absent(err):
+		if w.health.set("parked", err) {
+			w.log.Error("parked messages can't be taken", "error", err)
+		}
+	}
+	return err != nil
+}
