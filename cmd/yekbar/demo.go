@@ -55,7 +55,8 @@ func (c *demoCommand) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("find this program, which is also the workers': %w", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE) // who doesn't look at the progress still wants it cleaned up
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second Ctrl-C ends at once
 	orders := 2000
