@@ -18,6 +18,7 @@ type attempt struct {
 	s       *Store
 	conn    *pgxpool.Conn
 	tx      *tx
+	token   int64  // marks the transaction in the database
 	xid     uint64 // 0 when nothing was written
 	claimed []yekbar.Claimed
 	fresh   []int
@@ -42,13 +43,14 @@ func (s *Store) begin(ctx context.Context, level pgx.TxIsoLevel, claims []yekbar
 
 func (a *attempt) claim(ctx context.Context, level pgx.TxIsoLevel, claims []yekbar.Claim) error {
 	c := a.s.newClaimer(claims, idleBound(ctx))
+	a.token = c.token
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: level, CommitQuery: closeInner})
 	for _, p := range c.parts {
 		b.Queue(p.sql, p.args...)
 	}
 	if len(claims) == 0 {
-		b.Queue(xactID)
+		b.Queue(xactID, c.token)
 	}
 	br := a.conn.Conn().SendBatch(ctx, b)
 	inner := br.Tx()
@@ -187,7 +189,11 @@ func (a *attempt) rollback(ctx context.Context) error {
 	}
 	a.ended = true
 	conn := a.conn.Conn()
-	if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
+	if conn.IsClosed() {
+		a.s.remember(a.token)
+		return nil
+	}
+	if conn.PgConn().TxStatus() == 'I' {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
@@ -217,10 +223,11 @@ func (a *attempt) rollback(ctx context.Context) error {
 	return nil
 }
 
-// abandon closes the connection: the server rolls back what is open, and
-// nobody gets it again.
+// abandon closes the connection: the server rolls back what is open as soon as
+// it notices, and nobody gets it again.
 func (a *attempt) abandon() {
 	a.ended = true
+	a.s.remember(a.token)
 	hangUp(a.conn.Conn())
 	_ = a.conn.Conn().Close(context.Background()) // there is nothing left to say
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ type claimer struct {
 	claims  []yekbar.Claim
 	claimed []yekbar.Claimed
 	parts   []claimPart
+	token   int64
 	xid     uint64
 }
 
@@ -33,7 +35,7 @@ type claimPart struct {
 // newClaimer builds the statements. Idle bounds how long the session may idle
 // in the transaction; 0 leaves that to the session.
 func (s *Store) newClaimer(claims []yekbar.Claim, idle time.Duration) *claimer {
-	c := &claimer{s: s, claims: claims, claimed: make([]yekbar.Claimed, len(claims))}
+	c := &claimer{s: s, claims: claims, claimed: make([]yekbar.Claimed, len(claims)), token: rand.Int64()}
 	var fresh []int
 	for i, cl := range claims {
 		if !cl.FromParked {
@@ -45,18 +47,18 @@ func (s *Store) newClaimer(claims []yekbar.Claim, idle time.Duration) *claimer {
 	case 0:
 	case 1:
 		cl := claims[fresh[0]]
-		c.parts = append(c.parts, claimPart{sql: s.sql.claim, args: []any{cl.Consumer, cl.MessageID, cl.Fingerprint, wait, idleText}, indices: fresh})
+		c.parts = append(c.parts, claimPart{sql: s.sql.claim, args: []any{cl.Consumer, cl.MessageID, cl.Fingerprint, wait, idleText, c.token}, indices: fresh})
 	default:
 		consumers, ids := c.keys(fresh)
 		fingerprints := make([][]byte, len(fresh))
 		for i, at := range fresh {
 			fingerprints[i] = claims[at].Fingerprint
 		}
-		c.parts = append(c.parts, claimPart{sql: s.sql.claimAll, args: []any{consumers, ids, fingerprints, wait, idleText}, indices: fresh})
+		c.parts = append(c.parts, claimPart{sql: s.sql.claimAll, args: []any{consumers, ids, fingerprints, wait, idleText, c.token}, indices: fresh})
 	}
 	for i, cl := range claims {
 		if cl.FromParked {
-			c.parts = append(c.parts, claimPart{sql: s.sql.claimParked, args: []any{cl.Consumer, cl.MessageID, wait, idleText}, indices: []int{i}, parked: true})
+			c.parts = append(c.parts, claimPart{sql: s.sql.claimParked, args: []any{cl.Consumer, cl.MessageID, wait, idleText, c.token}, indices: []int{i}, parked: true})
 		}
 	}
 	return c

@@ -10,16 +10,17 @@ import (
 //
 // Every claim has the same shape. "old" keeps the session's settings; "st"
 // bounds the wait for a copy in flight, and how long the session may idle in
-// the transaction if we vanish; "ins" or "up" claims, and reads st so that it
-// comes after. The rows say what was claimed and what was found, as n, fresh,
+// the transaction if we vanish, and marks it with a token (an advisory lock of
+// its own) by which it is found again if we lose it; "ins" or "up" claims, and
+// reads st so that it comes after. The rows say what was claimed and what was found, as n, fresh,
 // state, fingerprint, result, at; then comes one last row, n = 0, that puts
 // lock_timeout back and has the transaction's id. UNION ALL runs its parts in
 // order, and a statement that writes or sets is never run in parallel.
 type statements struct {
-	claim       string // consumer, id, fingerprint, lock_timeout, idle
-	claimAll    string // the same as arrays, lock_timeout, idle
-	claimPlain  string // as claim, but a repeat is 23505
-	claimParked string // consumer, id, lock_timeout, idle
+	claim       string // consumer, id, fingerprint, then lock_timeout, idle, token
+	claimAll    string // the same as arrays, then the same
+	claimPlain  string // as claim, but a repeat is 23505, and a claim that vanished 22012
+	claimParked string // consumer, id, then the same
 	fetch       string // consumers, ids
 	setResult   string // consumer, id, result
 	hold        string // see holdArgs
@@ -28,12 +29,16 @@ type statements struct {
 }
 
 const (
-	xactID  = `SELECT pg_current_xact_id()::text`
+	xactID  = `SELECT pg_current_xact_id()::text FROM pg_try_advisory_xact_lock($1::bigint)`
 	xactEnd = `SELECT coalesce(pg_xact_status($1::text::xid8), '')`
 	// guard fails, with division_by_zero, when the transaction is not the one
 	// that claimed, or there is none. It comes right before COMMIT.
-	guard   = `SELECT 1 / coalesce(pg_current_xact_id_if_assigned() = $1::text::xid8, false)::int`
-	endOld  = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = $1::text::xid AND usename = current_user AND pid <> pg_backend_pid()`
+	guard = `SELECT 1 / coalesce(pg_current_xact_id_if_assigned() = $1::text::xid8, false)::int`
+	// A bigint key stands in pg_locks in two halves, with objsubid 1.
+	endOld = `SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND pid <> pg_backend_pid() AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (classid::bigint << 32) | objid::bigint = $1::bigint`
 	isTable = `SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p')`
 	lock    = `SELECT pg_advisory_xact_lock(hashtextextended('yekbar migrate ' || $1::text, 0))`
 )
@@ -46,12 +51,13 @@ func newStatements(n schema.Names) statements {
 		"{held}", table(schema.HeldMessages),
 		"{version}", table(schema.SchemaVersion),
 	)
-	settings := func(lockTimeout, idle string) string {
+	settings := func(lockTimeout, idle, token string) string {
 		return `WITH old AS MATERIALIZED (
   SELECT current_setting('lock_timeout') AS lock, current_setting('idle_in_transaction_session_timeout') AS idle
 ), st AS MATERIALIZED (
   SELECT set_config('lock_timeout', ` + lockTimeout + `::text, true),
-    CASE WHEN old.idle = '0' AND ` + idle + `::text <> '0' THEN set_config('idle_in_transaction_session_timeout', ` + idle + `::text, true) END
+    CASE WHEN old.idle = '0' AND ` + idle + `::text <> '0' THEN set_config('idle_in_transaction_session_timeout', ` + idle + `::text, true) END,
+    pg_try_advisory_xact_lock(` + token + `::bigint)
   FROM old
 )`
 	}
@@ -81,9 +87,9 @@ WHERE p.consumer_name = $1::text AND p.message_id = $2::text
 `
 	)
 	return statements{
-		claim:      r.Replace(settings("$4", "$5") + strings.Replace(insert, "{conflict}", onConflict, 1) + found + last),
-		claimPlain: r.Replace(settings("$4", "$5") + strings.Replace(insert, "{conflict}", "", 1) + last),
-		claimAll: r.Replace(settings("$4", "$5") + `, c AS MATERIALIZED (
+		claim:      r.Replace(settings("$4", "$5", "$6") + strings.Replace(insert, "{conflict}", onConflict, 1) + found + last),
+		claimPlain: r.Replace(settings("$4", "$5", "$6") + strings.Replace(insert, "{conflict}", "", 1) + last + ` WHERE 1 / (SELECT count(*) FROM ins) = 1`),
+		claimAll: r.Replace(settings("$4", "$5", "$6") + `, c AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS c (consumer_name, message_id, fingerprint, n)
 ), ins AS (
   INSERT INTO {processed} (consumer_name, message_id, state, fingerprint)
@@ -96,7 +102,7 @@ FROM ins JOIN c ON c.consumer_name = ins.consumer_name AND c.message_id = ins.me
 UNION ALL
 SELECT c.n, false, f.state, f.fingerprint, f.result, f.processed_at, NULL, NULL FROM c
 ` + foundAll + last),
-		claimParked: r.Replace(settings("$3", "$4") + `, up AS (
+		claimParked: r.Replace(settings("$3", "$4", "$5") + `, up AS (
   UPDATE {processed} SET state = 'applied', processed_at = clock_timestamp() FROM st
   WHERE consumer_name = $1::text AND message_id = $2::text AND state = 'parked'
   RETURNING processed_at

@@ -83,6 +83,7 @@ func (a *attempt) sendAll(ctx context.Context, claim yekbar.Claim, qs []queued) 
 	}
 	claims := []yekbar.Claim{claim}
 	c := a.s.newClaimer(claims, 0)
+	a.token = c.token
 	p := c.parts[0]
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: a.s.config.Isolation, CommitQuery: closeInner})
@@ -147,6 +148,10 @@ func (a *attempt) notClaimed(ctx context.Context, br pgx.BatchResults, c *claime
 	}
 	if rollbackErr := a.rollback(ctx); rollbackErr != nil {
 		return yekbar.Claimed{}, rollbackErr
+	}
+	if pgErr.Code == "22012" {
+		return yekbar.Claimed{}, unfit("the claim of message %q of consumer %q vanished: a trigger or a rule on %s swallows it (Check names it)",
+			c.claims[0].MessageID, c.claims[0].Consumer, a.s.names.Table(schema.PostgreSQL, schema.ProcessedMessages))
 	}
 	if !a.s.isOwnKey(pgErr) {
 		return yekbar.Claimed{}, claimError(ctx, c.claims, err)
