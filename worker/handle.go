@@ -113,7 +113,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (v verdict, s service, out
 		return acknowledge, serves, nil
 	}
 	if ctx.Err() != nil {
-		return w.notBegun(j), unclear, nil
+		return w.notBegun(j), unclear, nil //nolint:nilerr // the attempt was cancelled, and counts for nothing
 	}
 	if held(err) {
 		return verdict{}, away, err

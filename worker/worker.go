@@ -101,7 +101,7 @@ func (w *Worker) check(ctx context.Context) error {
 		err := c.Check(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of ctx is no failure
 		case !errors.Is(err, yekbar.ErrUnavailable):
 			return fmt.Errorf("yekbar/worker: consumer %q: %w", w.p.Name(), err)
 		case failures == 1:

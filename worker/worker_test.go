@@ -97,9 +97,14 @@ func (h *holder) fail(err error) {
 	h.err = err
 }
 
-// await lets the bubble's clock run for d, and then all goroutines come to rest.
+// pass lets the bubble's clock run for d.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock is testing/synctest's
+}
+
+// await does so, and lets all goroutines come to rest.
 func await(d time.Duration) {
-	time.Sleep(d)
+	pass(d)
 	synctest.Wait()
 }
 
@@ -444,7 +449,7 @@ func TestLeasesOfRunningAndBufferedAreExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
 		publish(t, b, numbered(10)...)
-		p := &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(5 * time.Minute); return nil }}
+		p := &processor{process: func(context.Context, *yekbar.Message) error { pass(5 * time.Minute); return nil }}
 		_, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 1, Prefetch: 10})
 		await(time.Hour)
 		if c := b.Counts(topic); c.Acked != 10 || c.Deliveries != 10 {
@@ -555,7 +560,7 @@ func TestPrefetchBoundsWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
 		publish(t, b, numbered(20000)...)
-		p := &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(time.Millisecond); return nil }}
+		p := &processor{process: func(context.Context, *yekbar.Message) error { pass(time.Millisecond); return nil }}
 		_, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 4, Prefetch: 9})
 		await(time.Minute)
 		if c := b.Counts(topic); c.Acked != 20000 || c.MostHeld > 9 {
