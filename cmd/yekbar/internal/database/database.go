@@ -90,6 +90,11 @@ func parsePostgreSQL(raw string) (*Database, error) {
 		return nil, u.Clean(fmt.Errorf("PostgreSQL %s: %w", u, err))
 	}
 	u.Hide(cfg.Password)
+	if !u.Query().Has("default_query_exec_mode") {
+		// No statements that live in a session: behind PgBouncer the next
+		// transaction may have another one.
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	return &Database{Dialect: sqlstore.PostgreSQL, kind: "PostgreSQL", url: u, connector: stdlib.GetConnector(*cfg)}, nil
 }
 
