@@ -171,6 +171,7 @@ type made struct {
 
 func (d *made) Message() (*yekbar.Message, error)         { return &d.m, nil }
 func (d *made) Raw() []byte                               { return d.m.Payload }
+func (d *made) Coordinates() string                       { return "" }
 func (d *made) Attempt() (int, bool)                      { return 0, false }
 func (d *made) Ack(context.Context) error                 { return nil }
 func (d *made) Nack(context.Context, time.Duration) error { return nil }

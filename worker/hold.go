@@ -43,8 +43,9 @@ func (w *Worker) setAside(ctx context.Context, j *job, reason string, why error)
 }
 
 // heldMessage describes a dead message. One without an identity of its own is
-// held under its raw bytes; and so is one in conflict, for its identity is
-// taken by the message that was applied.
+// held under the broker's coordinates, or else its raw bytes, so that a
+// redelivery meets the first copy; and so is one in conflict, for its identity
+// is taken by the message that was applied.
 func (w *Worker) heldMessage(j *job, reason string, why error) *yekbar.HeldMessage {
 	n, _ := j.d.Attempt()
 	h := &yekbar.HeldMessage{
@@ -64,7 +65,11 @@ func (w *Worker) heldMessage(j *job, reason string, why error) *yekbar.HeldMessa
 		}
 	}
 	h.Raw = j.d.Raw()
-	h.MessageID = yekbar.HeldID(h.Raw)
+	place := h.Raw
+	if at := j.d.Coordinates(); w.caps.StableID && at != "" {
+		place = []byte(at)
+	}
+	h.MessageID = yekbar.HeldID(place)
 	if c := (*yekbar.ConflictError)(nil); errors.As(why, &c) {
 		h.Fingerprint = c.Received
 	}

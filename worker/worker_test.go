@@ -300,7 +300,7 @@ func TestDeadMessagesAreSetAside(t *testing.T) {
 					got := held[0]
 					want := test.id
 					if want == "raw" {
-						want = yekbar.HeldID(got.Raw)
+						want = yekbar.HeldID([]byte("orders 1"))
 					}
 					if got.Reason != test.reason || got.MessageID != want || got.State != yekbar.StateDead || got.Attempts != test.after ||
 						len(got.Errors) != 1 || string(got.Message.Payload) != "x" || got.Message.Header.Get("a") != "\xff" || got.Consumer != "inventory" {
@@ -318,6 +318,27 @@ func TestDeadMessagesAreSetAside(t *testing.T) {
 	}
 }
 
+// Two orders may well have the same bytes, and neither an ID.
+func TestEqualMessagesWithoutAnIDAreBothKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, &yekbar.Message{Payload: []byte("x")}, &yekbar.Message{Payload: []byte("x")})
+		h := &holder{}
+		_, stop := running(t, b.Source(topic), &processor{store: h}, worker.Config{})
+		synctest.Wait()
+		held := map[string]bool{}
+		for _, one := range h.all() {
+			held[one.MessageID] = true
+		}
+		if c := b.Counts(topic); len(held) != 2 || c.Acked != 2 {
+			t.Errorf("held under %v; counts are %+v", held, c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestUndecodableIsSetAsideWithItsBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
@@ -328,7 +349,7 @@ func TestUndecodableIsSetAsideWithItsBytes(t *testing.T) {
 		_, stop := running(t, b.Source(topic), p, worker.Config{})
 		synctest.Wait()
 		held := h.all()
-		if len(held) != 1 || held[0].Reason != yekbar.ReasonUndecodable || string(held[0].Raw) != "{bad" || held[0].MessageID != yekbar.HeldID([]byte("{bad")) {
+		if len(held) != 1 || held[0].Reason != yekbar.ReasonUndecodable || string(held[0].Raw) != "{bad" || held[0].MessageID != yekbar.HeldID([]byte("orders 1")) {
 			t.Errorf("held %+v", held)
 		}
 		if c := b.Counts(topic); c.Acked != 2 {

@@ -115,6 +115,7 @@ type entry struct {
 	topic    *topic
 	message  *yekbar.Message // nil when published raw
 	raw      []byte
+	number   int // in its topic, from 1
 	state    state
 	attempts int
 	due      time.Time // while waiting: not before

@@ -83,6 +83,10 @@ func (d *delivery) Attempt() (int, bool) {
 	return d.attempt, d.again
 }
 
+func (d *delivery) Coordinates() string {
+	return fmt.Sprintf("%s %d", d.entry.topic.name, d.entry.number)
+}
+
 func (d *delivery) Lost() <-chan struct{} { return d.lost }
 
 func (d *delivery) Ack(ctx context.Context) error {
