@@ -287,3 +287,36 @@ func TestPgxStoreIdleBound(t *testing.T) {
 		}
 	}
 }
+
+// A message that fails costs no connection.
+func TestPgxStoreFailureKeepsTheConnection(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *shop) {
+		fail := []yekbar.Statement{{SQL: "INSERT INTO stock VALUES ('tea', 1)"}}
+		for range 3 {
+			_, err := s.store.Attempt(t.Context(), shopClaim("m-1"), func(ctx context.Context, tx pgx.Tx, _ []int) error {
+				_, err := tx.Exec(ctx, fail[0].SQL)
+				return err
+			})
+			if err == nil {
+				t.Error("no error")
+			}
+			if _, err := s.store.Attempt(t.Context(), shopClaim("m-1"), func(ctx context.Context, tx pgx.Tx, _ []int) error {
+				return pgxstore.Queue(ctx, tx, fail[0])
+			}); err == nil {
+				t.Error("queued: no error")
+			}
+			if _, err := s.store.AttemptStatements(t.Context(), shopClaim("m-1"), [][]yekbar.Statement{fail}); err == nil {
+				t.Error("statements: no error")
+			}
+			for _, attempt := range attemptWays { // fresh, then repeats
+				if _, err := attempt(t.Context(), s, "m-2"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if n := s.pool.Stat().NewConnsCount(); n != 1 {
+			t.Errorf("%d connections were opened, one after the other; want 1", n)
+		}
+		s.wantStored(1)
+	})
+}

@@ -37,6 +37,8 @@ func TestPgxStoreCheckFindsWhatIsWrong(t *testing.T) {
 		{"column missing", "ALTER TABLE yekbar.held_messages DROP raw", yekbar.ErrSchema, "no column raw"},
 		{"key deferrable", "ALTER TABLE " + processed + " DROP CONSTRAINT processed_messages_pkey; ALTER TABLE " + processed +
 			" ADD PRIMARY KEY (consumer_name, message_id) DEFERRABLE", yekbar.ErrSchema, "deferrable"},
+		{"unlogged", "ALTER TABLE " + processed + " SET UNLOGGED", yekbar.ErrSchema, "SET LOGGED"},
+		{"table missing", "DROP TABLE yekbar.results", yekbar.ErrSchema, "has no column result"},
 		{"key of one column", "ALTER TABLE " + processed + " DROP CONSTRAINT processed_messages_pkey; ALTER TABLE " + processed +
 			" ADD PRIMARY KEY (message_id)", yekbar.ErrSchema, "PRIMARY KEY (consumer_name, message_id)"},
 		{"no key", "ALTER TABLE " + processed + " DROP CONSTRAINT processed_messages_pkey", yekbar.ErrSchema, "no primary key"},
