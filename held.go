@@ -75,9 +75,10 @@ type HoldingStore interface {
 }
 
 // HeldID returns the key under which a message without a usable identity is
-// held: a hash of its raw bytes, so that a redelivery meets the first copy. No
-// identity looks like it.
-func HeldID(raw []byte) string {
-	sum := sha256.Sum256(raw)
+// held: a hash of its place in the broker, or of its raw bytes where the broker
+// has no lasting places, so that a redelivery meets the first copy. No identity
+// looks like it.
+func HeldID(place []byte) string {
+	sum := sha256.Sum256(place)
 	return hashPrefix + "raw:" + hex.EncodeToString(sum[:])
 }

@@ -23,7 +23,8 @@ type Source interface {
 	Receive(ctx context.Context, limit int) ([]Delivery, error)
 	// Capabilities declares what the broker can do, without connecting.
 	Capabilities() Capabilities
-	// Close stops receiving and gives back what was not settled.
+	// Close stops receiving and gives back what was not settled, whose Lost
+	// it closes.
 	Close(ctx context.Context) error
 }
 
@@ -31,10 +32,14 @@ type Source interface {
 // succeed; after that both return ErrSettled. It is safe for concurrent use.
 type Delivery interface {
 	// Message returns the message, or the reason why there is none (then Raw
-	// still works).
+	// still works). Each call returns a copy that is the caller's own.
 	Message() (*yekbar.Message, error)
 	// Raw returns the undecoded delivery.
 	Raw() []byte
+	// Coordinates names the message's place in the broker, such as its stream
+	// and sequence. With Capabilities.StableID it is the same in every
+	// delivery of the message, and no other message's; else it may be empty.
+	Coordinates() string
 	// Attempt returns the broker's count from 1, or 0 when it doesn't count;
 	// redelivered is a hint.
 	Attempt() (n int, redelivered bool)
@@ -44,7 +49,8 @@ type Delivery interface {
 	// Nack gives it back; delay is honoured where Capabilities.NackDelay
 	// says so.
 	Nack(ctx context.Context, delay time.Duration) error
-	// Extend renews the lease to its full length.
+	// Extend renews the lease to its full length, and returns an error where
+	// Capabilities.Extendable is false.
 	Extend(ctx context.Context) error
 	// Lost is closed when the lease, partition or channel is gone; settling
 	// then fails with ErrLost.
@@ -93,7 +99,7 @@ func (e *PublishError) Unwrap() []error {
 
 // Capabilities declares what a source's broker does.
 type Capabilities struct {
-	StableID    bool          // the broker's own coordinates survive redelivery
+	StableID    bool          // Delivery.Coordinates survives redelivery
 	Counts      bool          // Attempt is the broker's count
 	NackDelay   bool          // Nack's delay is honoured
 	Lease       time.Duration // how long a delivery may stay unsettled; 0: no limit

@@ -54,7 +54,7 @@ func TestEachMessageTakesEffectOnce(t *testing.T) {
 			if err := takeOne(ctx, tx, m); err != nil {
 				return err
 			}
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 			if failures.Add(1)%4 == 0 {
 				return errors.New("after the change")
 			}
@@ -174,6 +174,7 @@ type made struct {
 
 func (d *made) Message() (*yekbar.Message, error)         { return &d.m, nil }
 func (d *made) Raw() []byte                               { return d.m.Payload }
+func (d *made) Coordinates() string                       { return "" }
 func (d *made) Attempt() (int, bool)                      { return 0, false }
 func (d *made) Ack(context.Context) error                 { return nil }
 func (d *made) Nack(context.Context, time.Duration) error { return nil }

@@ -49,7 +49,7 @@ func (w *Worker) fetch(ctx context.Context) error {
 			}
 			failures = 0
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of ctx is what Run waits for
 		case errors.Is(err, broker.ErrOutage):
 			failures++
 			w.health.set("broker", err)

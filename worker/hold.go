@@ -92,7 +92,8 @@ func (w *Worker) ordered(j *job) bool {
 }
 
 // heldMessage describes a message that is taken over. One without an identity
-// of its own is held under its raw bytes; and so is one in conflict, for its
+// of its own is held under the broker's coordinates, or else its raw bytes, so
+// that a redelivery meets the first copy; and so is one in conflict, for its
 // identity is taken by the message that was applied.
 func (w *Worker) heldMessage(j *job, reason string, why error) *yekbar.HeldMessage {
 	if j.held != nil {
@@ -106,7 +107,11 @@ func (w *Worker) heldMessage(j *job, reason string, why error) *yekbar.HeldMessa
 	}
 	if j.id == "" || reason == yekbar.ReasonConflict {
 		h.Raw = j.d.Raw()
-		h.MessageID, h.Fingerprint = yekbar.HeldID(h.Raw), nil
+		place := h.Raw
+		if at := j.d.Coordinates(); w.caps.StableID && at != "" {
+			place = []byte(at)
+		}
+		h.MessageID, h.Fingerprint = yekbar.HeldID(place), nil
 	}
 	if c := (*yekbar.ConflictError)(nil); errors.As(why, &c) {
 		h.Fingerprint = c.Received

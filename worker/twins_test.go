@@ -81,7 +81,7 @@ func (n *naive) handle(ctx context.Context, d broker.Delivery) {
 		_, err = n.p.Process(handling, m)
 	}
 	for errors.Is(err, yekbar.ErrUnavailable) && !n.burnsOutage && ctx.Err() == nil {
-		time.Sleep(time.Second)
+		pass(time.Second)
 		_, err = n.p.Process(handling, m)
 	}
 	ackContext, nackContext, delay := settling, settling, 30*time.Second
@@ -158,7 +158,7 @@ var promises = []promise{
 	}},
 	{"done during shutdown is acknowledged", func(start func(broker.Source, worker.Processor) func() error) error {
 		b := oneMessage()
-		stop := start(b.Source(topic), &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(2 * time.Second); return nil }})
+		stop := start(b.Source(topic), &processor{process: func(context.Context, *yekbar.Message) error { pass(2 * time.Second); return nil }})
 		await(time.Second)
 		if err := stop(); err != nil {
 			return err
@@ -172,7 +172,7 @@ var promises = []promise{
 		b := oneMessage()
 		src := &keepsOpen{b.Source(topic)}
 		stop := start(src, &processor{process: func(context.Context, *yekbar.Message) error {
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 			return errors.New("no")
 		}})
 		await(time.Second)
@@ -206,7 +206,7 @@ var promises = []promise{
 	}},
 	{"a slow handler keeps its lease", func(start func(broker.Source, worker.Processor) func() error) error {
 		b := oneMessage()
-		stop := start(b.Source(topic), &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(5 * time.Minute); return nil }})
+		stop := start(b.Source(topic), &processor{process: func(context.Context, *yekbar.Message) error { pass(5 * time.Minute); return nil }})
 		await(10 * time.Minute)
 		if err := stop(); err != nil {
 			return err

@@ -123,9 +123,14 @@ func (u *unholding) fail(err error) {
 	u.err = err
 }
 
-// await lets the bubble's clock run for d, and then all goroutines come to rest.
+// pass lets the bubble's clock run for d.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock is testing/synctest's
+}
+
+// await does so, and lets all goroutines come to rest.
 func await(d time.Duration) {
-	time.Sleep(d)
+	pass(d)
 	synctest.Wait()
 }
 
@@ -314,7 +319,7 @@ func TestDeadMessagesAreSetAside(t *testing.T) {
 				got := held[0]
 				want := test.id
 				if want == "raw" {
-					want = yekbar.HeldID(got.Raw)
+					want = yekbar.HeldID([]byte("orders 1"))
 				}
 				if got.Reason != test.reason || got.MessageID != want || got.State != yekbar.StateDead || got.Attempts != test.after ||
 					len(got.Errors) != test.after || string(got.Message.Payload) != "x" || got.Message.Header.Get("a") != "\xff" || got.Consumer != "inventory" {
@@ -331,6 +336,27 @@ func TestDeadMessagesAreSetAside(t *testing.T) {
 	}
 }
 
+// Two orders may well have the same bytes, and neither an ID.
+func TestEqualMessagesWithoutAnIDAreBothKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
+		publish(t, b, &yekbar.Message{Payload: []byte("x")}, &yekbar.Message{Payload: []byte("x")})
+		store := memstore.New()
+		_, stop := running(t, b.Source(topic), &processor{store: store}, worker.Config{})
+		synctest.Wait()
+		held := map[string]bool{}
+		for _, one := range heldBy(t, store) {
+			held[one.MessageID] = true
+		}
+		if c := b.Counts(topic); len(held) != 2 || c.Acked != 2 {
+			t.Errorf("held under %v; counts are %+v", held, c)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestUndecodableIsSetAsideWithItsBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
@@ -341,7 +367,7 @@ func TestUndecodableIsSetAsideWithItsBytes(t *testing.T) {
 		_, stop := running(t, b.Source(topic), p, worker.Config{})
 		synctest.Wait()
 		held := heldBy(t, store)
-		if len(held) != 1 || held[0].Reason != yekbar.ReasonUndecodable || string(held[0].Raw) != "{bad" || held[0].MessageID != yekbar.HeldID([]byte("{bad")) {
+		if len(held) != 1 || held[0].Reason != yekbar.ReasonUndecodable || string(held[0].Raw) != "{bad" || held[0].MessageID != yekbar.HeldID([]byte("orders 1")) {
 			t.Errorf("held %+v", held)
 		}
 		if c := b.Counts(topic); c.Acked != 2 {
@@ -462,7 +488,7 @@ func TestLeasesOfRunningAndBufferedAreExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
 		publish(t, b, numbered(10)...)
-		p := &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(5 * time.Minute); return nil }}
+		p := &processor{process: func(context.Context, *yekbar.Message) error { pass(5 * time.Minute); return nil }}
 		_, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 1, Prefetch: 10})
 		await(time.Hour)
 		if c := b.Counts(topic); c.Acked != 10 || c.Deliveries != 10 {
@@ -573,7 +599,7 @@ func TestPrefetchBoundsWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New(membroker.Config{Capabilities: membroker.Typical()})
 		publish(t, b, numbered(20000)...)
-		p := &processor{process: func(context.Context, *yekbar.Message) error { time.Sleep(time.Millisecond); return nil }}
+		p := &processor{process: func(context.Context, *yekbar.Message) error { pass(time.Millisecond); return nil }}
 		_, stop := running(t, b.Source(topic), p, worker.Config{Concurrency: 4, Prefetch: 9})
 		await(time.Minute)
 		if c := b.Counts(topic); c.Acked != 20000 || c.MostHeld > 9 {

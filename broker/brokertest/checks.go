@@ -91,13 +91,17 @@ func needOutage(f *Fixture, _ broker.Capabilities) string {
 func delivered(b *bench) {
 	const n = 50
 	b.publishNumbered(n)
-	seen := map[string]bool{}
+	seen, places := map[string]bool{}, map[string]string{}
 	for len(seen) < n {
 		for _, d := range b.take(b.sources[0], 1, b.patience()) {
 			m := b.message(d)
 			if m.Topic != b.f.Topic {
 				b.fail("a message came from topic %q, want %q", m.Topic, b.f.Topic)
 			}
+			if other, taken := places[d.Coordinates()]; b.caps.StableID && taken && other != m.ID {
+				b.fail("messages %q and %q have the coordinates %q", other, m.ID, d.Coordinates())
+			}
+			places[d.Coordinates()] = m.ID
 			seen[m.ID] = true
 			if k, _ := d.Attempt(); b.caps.Counts != (k > 0) {
 				b.fail("Attempt is %d, and Capabilities.Counts is %v", k, b.caps.Counts)
@@ -230,6 +234,9 @@ func nacked(b *bench) {
 	n, redelivered := again.Attempt()
 	if b.caps.Counts && n != 2 {
 		b.fail("the second delivery is attempt %d", n)
+	}
+	if b.caps.StableID && again.Coordinates() != first.Coordinates() {
+		b.fail("Capabilities.StableID, and the coordinates %q became %q", first.Coordinates(), again.Coordinates())
 	}
 	if b.caps.Counts && !redelivered {
 		b.fail("the second delivery does not say that it is redelivered")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -55,13 +56,14 @@ func (t *twin) Close(ctx context.Context) error {
 // odd is a delivery some of whose methods are replaced.
 type odd struct {
 	broker.Delivery
-	ack     func(context.Context) error
-	nack    func(context.Context, time.Duration) error
-	extend  func(context.Context) error
-	message func() (*yekbar.Message, error)
-	raw     func() []byte
-	attempt func() (int, bool)
-	lost    <-chan struct{}
+	ack         func(context.Context) error
+	nack        func(context.Context, time.Duration) error
+	extend      func(context.Context) error
+	message     func() (*yekbar.Message, error)
+	raw         func() []byte
+	coordinates func() string
+	attempt     func() (int, bool)
+	lost        <-chan struct{}
 }
 
 func (o *odd) Ack(ctx context.Context) error {
@@ -97,6 +99,13 @@ func (o *odd) Raw() []byte {
 		return o.raw()
 	}
 	return o.Delivery.Raw()
+}
+
+func (o *odd) Coordinates() string {
+	if o.coordinates != nil {
+		return o.coordinates()
+	}
+	return o.Delivery.Coordinates()
 }
 
 func (o *odd) Attempt() (int, bool) {
@@ -245,6 +254,12 @@ func TestTwinsAreCaught(t *testing.T) {
 		{name: "Close keeps what it holds", check: "Close gives back", source: func() *twin {
 			return &twin{close: func(broker.Source, context.Context) error { return nil }}
 		}},
+		{name: "coordinates of a delivery, not a message", check: "Nack brings it again at once", source: oddly(func(d broker.Delivery) *odd {
+			return &odd{coordinates: func() string { n, _ := d.Attempt(); return d.Coordinates() + " " + strconv.Itoa(n) }}
+		})},
+		{name: "one place for all", check: "every message is delivered", source: oddly(func(broker.Delivery) *odd {
+			return &odd{coordinates: func() string { return "orders" }}
+		})},
 		{name: "hides redelivery", check: "Nack brings it again at once", source: oddly(func(broker.Delivery) *odd {
 			return &odd{attempt: func() (int, bool) { return 1, false }}
 		})},

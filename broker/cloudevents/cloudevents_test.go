@@ -111,7 +111,7 @@ func TestStructuredMode(t *testing.T) {
 		})
 	}
 	for contentType, want := range map[string]bool{
-		"application/cloudevents+json": true, "Application/CloudEvents+JSON; charset=UTF-8": true, "application/json": false, "": false,
+		"application/cloudevents+json": true, "Application/CloudEvents+JSON; charset=UTF-8": true, "application/cloudevents+json; charset": true, "application/json": false, "": false,
 	} {
 		if got, err := cloudevents.Structured(contentType); got != want || err != nil {
 			t.Errorf("Structured(%q) = %v, %v", contentType, got, err)

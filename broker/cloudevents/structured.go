@@ -23,7 +23,10 @@ const dataContentType = "datacontenttype"
 // an error when it announces a format other than JSON, or a batch.
 func Structured(contentType string) (bool, error) {
 	t, _, err := mime.ParseMediaType(contentType)
-	if err != nil || !strings.HasPrefix(t, "application/cloudevents") {
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		t = ""
+	}
+	if !strings.HasPrefix(t, "application/cloudevents") {
 		return false, nil
 	}
 	if t != ContentType && t != "application/cloudevents" {

@@ -116,6 +116,7 @@ type entry struct {
 	message  *yekbar.Message // nil when published raw
 	raw      []byte
 	at       time.Time // when it was published
+	number   int       // in its topic, from 1
 	state    state
 	attempts int
 	due      time.Time // while waiting: not before

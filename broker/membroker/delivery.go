@@ -86,6 +86,10 @@ func (d *delivery) Attempt() (int, bool) {
 // ReceivedAt implements broker.Stamped.
 func (d *delivery) ReceivedAt() time.Time { return d.entry.at }
 
+func (d *delivery) Coordinates() string {
+	return fmt.Sprintf("%s %d", d.entry.topic.name, d.entry.number)
+}
+
 func (d *delivery) Lost() <-chan struct{} { return d.lost }
 
 func (d *delivery) Ack(ctx context.Context) error {

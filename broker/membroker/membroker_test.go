@@ -132,7 +132,7 @@ func TestMaxAttempts(t *testing.T) {
 		s := b.Source(topic)
 		for range 3 {
 			receive(t, s, 1)
-			time.Sleep(caps.Lease)
+			time.Sleep(caps.Lease) //nolint:forbidigo // the clock is testing/synctest's
 			synctest.Wait()
 		}
 		if c := b.Counts(topic); c.Exhausted != 1 || c.Deliveries != 3 {

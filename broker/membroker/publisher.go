@@ -60,7 +60,7 @@ func (b *Broker) publish(m *yekbar.Message) error {
 	}
 	t := b.topic(m.Topic)
 	c := clone(m)
-	t.all = append(t.all, &entry{topic: t, message: c, raw: encode(c), at: time.Now()})
+	t.all = append(t.all, &entry{topic: t, number: len(t.all) + 1, message: c, raw: encode(c), at: time.Now()})
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (b *Broker) PublishRaw(name string, raw []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.topic(name)
-	t.all = append(t.all, &entry{topic: t, raw: slices.Clone(raw), at: time.Now()})
+	t.all = append(t.all, &entry{topic: t, number: len(t.all) + 1, raw: slices.Clone(raw), at: time.Now()})
 	b.wake()
 }
 

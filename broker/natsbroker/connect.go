@@ -29,7 +29,7 @@ func Connect(urls string, options ...nats.Option) (*nats.Conn, error) {
 	nc, err := nats.Connect(urls, append(defaults, options...)...)
 	if err != nil {
 		return nil, fmt.Errorf("yekbar/broker/natsbroker: can't connect to %s: %w; is nats-server running there, and is the URL right?",
-			withoutSecrets(urls), &secretFree{err, urls})
+			withoutSecrets(urls), &secretFreeError{err, urls})
 	}
 	return nc, nil
 }
@@ -52,13 +52,13 @@ func withoutSecrets(urls string) string {
 	return strings.Join(safe, ",")
 }
 
-// A secretFree error does not repeat the URLs, which errors of parsing do.
-type secretFree struct {
+// A secretFreeError does not repeat the URLs, which errors of parsing do.
+type secretFreeError struct {
 	err  error
 	urls string
 }
 
-func (e *secretFree) Error() string {
+func (e *secretFreeError) Error() string {
 	var parse *url.Error
 	if errors.As(e.err, &parse) {
 		return "the URL can't be parsed"
@@ -79,7 +79,7 @@ func (e *secretFree) Error() string {
 	return text
 }
 
-func (e *secretFree) Unwrap() error { return e.err }
+func (e *secretFreeError) Unwrap() error { return e.err }
 
 // outage maps errors that say that the server, or JetStream on it, can't be
 // reached now. Others it returns as they are.

@@ -16,11 +16,12 @@ import (
 // A delivery is bound to one delivery of the server: when its AckWait is over
 // it settles nothing any more, for the server may have delivered it again.
 type delivery struct {
-	source  *Source
-	msg     jetstream.Msg
-	attempt int
-	lost    chan struct{}
-	turn    chan struct{} // holds one token: who has it settles
+	source      *Source
+	msg         jetstream.Msg
+	attempt     int
+	coordinates string
+	lost        chan struct{}
+	turn        chan struct{} // holds one token: who has it settles
 
 	mu      sync.Mutex
 	settled bool
@@ -33,6 +34,7 @@ func (s *Source) deliver(m jetstream.Msg) *delivery {
 	d.turn <- struct{}{}
 	if meta, err := m.Metadata(); err == nil {
 		d.attempt = int(meta.NumDelivered)
+		d.coordinates = fmt.Sprintf("%s %d", meta.Stream, meta.Sequence.Stream)
 	}
 	s.mu.Lock()
 	s.held[d] = struct{}{}
@@ -196,6 +198,9 @@ func (d *delivery) abandon() {
 	}
 	d.lose()
 }
+
+// Coordinates returns the stream and the sequence in it.
+func (d *delivery) Coordinates() string { return d.coordinates }
 
 func (d *delivery) Lost() <-chan struct{} { return d.lost }
 

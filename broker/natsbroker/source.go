@@ -131,7 +131,7 @@ func (s *Source) watch() {
 	for range s.status {
 		s.mu.Lock()
 		s.unlink()
-		s.link, s.unlink = context.WithCancel(s.ctx)
+		s.link, s.unlink = context.WithCancel(s.ctx) //nolint:fatcontext // the one before has just ended
 		s.mu.Unlock()
 	}
 }
@@ -240,7 +240,7 @@ func (s *Source) take(ctx context.Context, limit int) ([]broker.Delivery, error)
 		}
 		more, err := s.takeNow(limit - 1)
 		if err != nil {
-			return ds, nil // the next Receive meets the error, if it lasts
+			return ds, nil //nolint:nilerr // the next Receive meets the error, if it lasts
 		}
 		return append(ds, more...), nil
 	}
@@ -345,7 +345,7 @@ func (s *Source) receiveProblem(ctx context.Context, err error) error {
 		return ctx.Err()
 	case s.ctx.Err() != nil || errors.Is(err, broker.ErrClosed):
 		return broker.ErrClosed
-	case err == broker.ErrOutage:
+	case errors.Is(err, broker.ErrOutage):
 		return fmt.Errorf("yekbar/broker/natsbroker: consumer %q of the stream %q: %w", s.config.Durable, s.config.Stream, err)
 	case errors.Is(err, nats.ErrNoResponders):
 		// The consumer is gone, or its server is.

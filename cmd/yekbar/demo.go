@@ -36,7 +36,7 @@ func (demoCommand) Help() string {
 
 The tables stand in the schema yekbar_demo (PostgreSQL) or behind the prefix yekbar_demo_ (elsewhere); tables of that name which the demo did not make are left alone, and it refuses to run. On a broker of yours it makes a stream YEKBAR_DEMO_…, and deletes it in the end.
 
-An input line is {"invoice":"536365","lines":[{"sku":"85123A","quantity":6}]}; negative quantities come back, other members are left alone. The message's ID is the invoice number. A line that is no order is reported with its number, and the rest goes on.
+An input line is {"invoice":"536365","lines":[{"sku":"85123A","quantity":6}]}; negative quantities come back, other members are left alone. The message's ID is the invoice number. A line that is no order is reported with its number, and the rest goes on. An order that has the invoice number of another one is a conflict, and set aside.
 
 Examples:
 
@@ -55,7 +55,8 @@ func (c *demoCommand) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("find this program, which is also the workers': %w", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE) // who doesn't look at the progress still wants it cleaned up
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second Ctrl-C ends at once
 	orders := 2000
@@ -77,7 +78,7 @@ func (c *demoCommand) Run(p *program) error {
 			return fmt.Errorf("print the report: %w", e)
 		}
 		if c.JSON {
-			fmt.Fprintln(p.stderr, report.Verdict())
+			p.say(report.Verdict())
 		}
 	}
 	var config *demo.ConfigError

@@ -33,7 +33,7 @@ func running(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer, []int) {
 			break
 		}
 	}
-	go io.Copy(io.Discard, stderr)
+	go func() { _, _ = io.Copy(io.Discard, stderr) }() // so that it never waits for us
 	var children []int
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", c.Process.Pid))
 	if err != nil {

@@ -108,16 +108,15 @@ func (c *migrateCommand) print(p *program, m yekbar.Migrator) error {
 }
 
 func (c *migrateCommand) migrate(ctx context.Context, p *program, d *database.Database, m yekbar.Migrator) error {
-	have, want, err := m.SchemaVersion(ctx)
+	have, _, err := m.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
 	if c.To != nil {
-		want = *c.To
-		if want < have && !c.Force {
-			return &statusError{exitUsage, fmt.Errorf("the tables have version %d; going down to %d can drop claims, and their messages would be new: say --force", have, want)}
+		if *c.To < have && !c.Force {
+			return &statusError{exitUsage, fmt.Errorf("the tables have version %d; going down to %d can drop claims, and their messages would be new: say --force", have, *c.To)}
 		}
-		err = m.MigrateTo(ctx, want)
+		err = m.MigrateTo(ctx, *c.To)
 	} else {
 		err = m.Migrate(ctx)
 	}

@@ -83,9 +83,13 @@ func (p *program) fail(err error, status int) int {
 		}
 	}
 	// Whatever a flag was given, or a library repeats, no password is shown.
-	fmt.Fprintln(p.stderr, "yekbar: "+safeurl.Mask(err.Error()))
+	p.say("yekbar: " + safeurl.Mask(err.Error()))
 	return status
 }
+
+// say writes a line to standard error. When that is gone there is nobody to
+// tell; the exit status still speaks.
+func (p *program) say(line string) { _, _ = fmt.Fprintln(p.stderr, line) }
 
 func version() string {
 	v := "yekbar (devel)"

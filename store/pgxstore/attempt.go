@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/yekbar-go/yekbar"
@@ -18,6 +19,7 @@ type attempt struct {
 	s       *Store
 	conn    *pgxpool.Conn
 	tx      *tx
+	token   int64  // marks the transaction in the database
 	xid     uint64 // 0 when nothing was written
 	claimed []yekbar.Claimed
 	fresh   []int
@@ -42,13 +44,14 @@ func (s *Store) begin(ctx context.Context, level pgx.TxIsoLevel, claims []yekbar
 
 func (a *attempt) claim(ctx context.Context, level pgx.TxIsoLevel, claims []yekbar.Claim) error {
 	c := a.s.newClaimer(claims, idleBound(ctx))
+	a.token = c.token
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: level, CommitQuery: closeInner})
 	for _, p := range c.parts {
 		b.Queue(p.sql, p.args...)
 	}
 	if len(claims) == 0 {
-		b.Queue(xactID)
+		b.Queue(xactID, c.token)
 	}
 	br := a.conn.Conn().SendBatch(ctx, b)
 	inner := br.Tx()
@@ -59,11 +62,8 @@ func (a *attempt) claim(ctx context.Context, level pgx.TxIsoLevel, claims []yekb
 	if err != nil {
 		return err
 	}
-	if missing := c.unanswered(); len(missing) > 0 {
-		if err := c.fetch(ctx, a.conn.Conn(), missing); err != nil {
-			return err
-		}
-		if err := c.vanished(); err != nil {
+	if old := c.old(); len(old) > 0 {
+		if err := a.look(ctx, c, old); err != nil {
 			return err
 		}
 	}
@@ -99,14 +99,27 @@ func (c *claimer) readAll(ctx context.Context, br pgx.BatchResults) error {
 	return nil
 }
 
-// fetch looks again at the claims that were not answered.
-func (c *claimer) fetch(ctx context.Context, conn querier, indices []int) error {
-	consumers, ids := c.keys(indices)
-	rows, err := conn.Query(ctx, c.s.sql.fetch, consumers, ids)
-	if err == nil {
-		err = c.read(claimPart{indices: indices}, rows)
+// look reads the claims that are not new. When none is, the transaction ends
+// in the same round trip.
+func (a *attempt) look(ctx context.Context, c *claimer, old []int) error {
+	consumers, ids := c.keys(old)
+	b := &pgx.Batch{}
+	b.Queue(c.s.sql.fetch, consumers, ids)
+	if len(old) == len(c.claims) {
+		b.Queue("rollback")
 	}
-	return statementError(ctx, "look at an old claim", err)
+	br := a.conn.Conn().SendBatch(ctx, b)
+	rows, err := br.Query()
+	if err == nil {
+		err = c.readOld(old, rows)
+	}
+	if closeErr := br.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return statementError(ctx, "look at old claims", err)
+	}
+	return c.vanished()
 }
 
 // idleBound is how long a session may idle in the transaction: until nobody can
@@ -187,25 +200,16 @@ func (a *attempt) rollback(ctx context.Context) error {
 	}
 	a.ended = true
 	conn := a.conn.Conn()
-	if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
+	if conn.IsClosed() {
+		a.s.remember(a.token)
+		return nil
+	}
+	if conn.PgConn().TxStatus() == 'I' {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	b := &pgx.Batch{}
-	b.Queue("rollback")
-	if a.xid != 0 {
-		b.Queue(xactEnd, xidString(a.xid))
-	}
-	br := conn.SendBatch(ctx, b)
-	status := ""
-	_, err := br.Exec()
-	if err == nil && a.xid != 0 {
-		err = br.QueryRow().Scan(&status)
-	}
-	if closeErr := br.Close(); err == nil {
-		err = closeErr
-	}
+	status, err := rollbackAndLook(ctx, conn.PgConn(), a.xid)
 	if err != nil {
 		// Whatever it was, the server rolls back what loses its connection.
 		a.abandon()
@@ -217,10 +221,26 @@ func (a *attempt) rollback(ctx context.Context) error {
 	return nil
 }
 
-// abandon closes the connection: the server rolls back what is open, and
-// nobody gets it again.
+// rollbackAndLook rolls back, and returns how the transaction xid ended. It is
+// one simple query: in a failed transaction nothing can be prepared.
+func rollbackAndLook(ctx context.Context, conn *pgconn.PgConn, xid uint64) (status string, err error) {
+	results, err := conn.Exec(ctx, "ROLLBACK"+xactEnd(xid)).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	for _, r := range results {
+		for _, row := range r.Rows {
+			status = string(row[0])
+		}
+	}
+	return status, nil
+}
+
+// abandon closes the connection: the server rolls back what is open as soon as
+// it notices, and nobody gets it again.
 func (a *attempt) abandon() {
 	a.ended = true
+	a.s.remember(a.token)
 	hangUp(a.conn.Conn())
 	_ = a.conn.Conn().Close(context.Background()) // there is nothing left to say
 }

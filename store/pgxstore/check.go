@@ -39,12 +39,15 @@ func (s *Store) Check(ctx context.Context) error {
 		return fmt.Errorf("pgxstore: schema %q: %w", s.names.SchemaName(), err)
 	}
 	var errs []error
-	for _, check := range []func(context.Context, querier) ([]error, error){s.checkColumns, s.checkKey, s.checkSwallowing, s.checkRights} {
+	for i, check := range []func(context.Context, querier) ([]error, error){s.checkColumns, s.checkKey, s.checkSwallowing, s.checkRights} {
 		found, err := check(ctx, conn)
 		if err != nil {
 			return statementError(ctx, "check", err)
 		}
 		errs = append(errs, found...)
+		if i == 0 && len(found) > 0 {
+			break // the others would stumble over a missing table
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -207,18 +210,18 @@ WHERE n.nspname = $1`, s.names.SchemaName())
 // checkKey verifies the key that decides.
 func (s *Store) checkKey(ctx context.Context, q querier) ([]error, error) {
 	var (
-		name       string
-		columns    []string
-		deferrable bool
+		name, persistence string
+		columns           []string
+		deferrable        bool
 	)
 	table := s.names.Table(schema.PostgreSQL, schema.ProcessedMessages)
-	err := q.QueryRow(ctx, `SELECT k.conname::text, k.condeferrable,
+	err := q.QueryRow(ctx, `SELECT k.conname::text, k.condeferrable, c.relpersistence::text,
   array(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS u (attnum, n)
     JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum ORDER BY u.n)
 FROM pg_catalog.pg_constraint k
 JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1 AND c.relname = $2 AND k.contype = 'p'`, s.names.SchemaName(), schema.ProcessedMessages).Scan(&name, &deferrable, &columns)
+WHERE n.nspname = $1 AND c.relname = $2 AND k.contype = 'p'`, s.names.SchemaName(), schema.ProcessedMessages).Scan(&name, &deferrable, &persistence, &columns)
 	mend := "ALTER TABLE " + table + " ADD CONSTRAINT " + claimKey + " PRIMARY KEY (consumer_name, message_id)"
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -230,6 +233,9 @@ WHERE n.nspname = $1 AND c.relname = $2 AND k.contype = 'p'`, s.names.SchemaName
 	var errs []error
 	if !slices.Equal(columns, []string{"consumer_name", "message_id"}) {
 		errs = append(errs, unfit("the primary key of %s is (%s), not (consumer_name, message_id): %s", table, strings.Join(columns, ", "), drop))
+	}
+	if persistence != "p" {
+		errs = append(errs, unfit("table %s is not logged, so that a crash of the server empties it: ALTER TABLE %[1]s SET LOGGED", table))
 	}
 	if deferrable {
 		errs = append(errs, unfit("the primary key of %s is deferrable, so that a claim would decide nothing before COMMIT: %s", table, drop))

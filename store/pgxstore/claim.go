@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ type claimer struct {
 	claims  []yekbar.Claim
 	claimed []yekbar.Claimed
 	parts   []claimPart
+	token   int64
 	xid     uint64
 }
 
@@ -33,7 +35,7 @@ type claimPart struct {
 // newClaimer builds the statements. Idle bounds how long the session may idle
 // in the transaction; 0 leaves that to the session.
 func (s *Store) newClaimer(claims []yekbar.Claim, idle time.Duration) *claimer {
-	c := &claimer{s: s, claims: claims, claimed: make([]yekbar.Claimed, len(claims))}
+	c := &claimer{s: s, claims: claims, claimed: make([]yekbar.Claimed, len(claims)), token: rand.Int64()}
 	var fresh []int
 	for i, cl := range claims {
 		if !cl.FromParked {
@@ -45,18 +47,18 @@ func (s *Store) newClaimer(claims []yekbar.Claim, idle time.Duration) *claimer {
 	case 0:
 	case 1:
 		cl := claims[fresh[0]]
-		c.parts = append(c.parts, claimPart{sql: s.sql.claim, args: []any{cl.Consumer, cl.MessageID, cl.Fingerprint, wait, idleText}, indices: fresh})
+		c.parts = append(c.parts, claimPart{sql: s.sql.claim, args: []any{cl.Consumer, cl.MessageID, cl.Fingerprint, wait, idleText, c.token}, indices: fresh})
 	default:
 		consumers, ids := c.keys(fresh)
 		fingerprints := make([][]byte, len(fresh))
 		for i, at := range fresh {
 			fingerprints[i] = claims[at].Fingerprint
 		}
-		c.parts = append(c.parts, claimPart{sql: s.sql.claimAll, args: []any{consumers, ids, fingerprints, wait, idleText}, indices: fresh})
+		c.parts = append(c.parts, claimPart{sql: s.sql.claimAll, args: []any{consumers, ids, fingerprints, wait, idleText, c.token}, indices: fresh})
 	}
 	for i, cl := range claims {
 		if cl.FromParked {
-			c.parts = append(c.parts, claimPart{sql: s.sql.claimParked, args: []any{cl.Consumer, cl.MessageID, wait, idleText}, indices: []int{i}, parked: true})
+			c.parts = append(c.parts, claimPart{sql: s.sql.claimParked, args: []any{cl.Consumer, cl.MessageID, wait, idleText, c.token}, indices: []int{i}, parked: true})
 		}
 	}
 	return c
@@ -85,64 +87,88 @@ func (c *claimer) keys(indices []int) (consumers, ids []string) {
 	return consumers, ids
 }
 
-// read takes in a part's answer.
+// read takes in the answer to a claim: what is new.
 func (c *claimer) read(p claimPart, rows pgx.Rows) error {
 	defer rows.Close()
 	for rows.Next() {
 		var (
-			n                   int64
-			fresh               bool
-			state               string
-			fingerprint, result []byte
-			at                  *time.Time
-			xid, setting        *string
+			n            *int64
+			at           *time.Time
+			xid, setting *string
 		)
-		if err := rows.Scan(&n, &fresh, &state, &fingerprint, &result, &at, &xid, &setting); err != nil {
+		if err := rows.Scan(&n, &at, &xid, &setting); err != nil {
 			return err
 		}
-		if n == 0 {
-			if xid == nil {
-				continue
-			}
-			id, err := strconv.ParseUint(*xid, 10, 64)
-			if err != nil {
-				return fmt.Errorf("transaction id %q: %w", *xid, err)
-			}
-			c.xid = id
+		if n == nil {
 			continue
 		}
-		if n < 0 || n > int64(len(p.indices)) || at == nil {
-			return fmt.Errorf("the claim was answered with row %d of %d", n, len(p.indices))
+		if *n < 1 || *n > int64(len(p.indices)) || at == nil || xid == nil {
+			return fmt.Errorf("the claim was answered with row %d of %d", *n, len(p.indices))
 		}
-		// A claim that is new and an old row that this statement's snapshot
-		// still sees can both stand here; the claim is what holds.
-		if to := &c.claimed[p.indices[n-1]]; fresh {
-			*to = yekbar.Claimed{Fresh: true, At: *at}
-		} else if !to.Fresh {
-			*to = yekbar.Claimed{State: yekbar.State(state), Fingerprint: fingerprint, Result: result, At: *at}
+		id, err := strconv.ParseUint(*xid, 10, 64)
+		if err != nil {
+			return fmt.Errorf("transaction id %q: %w", *xid, err)
 		}
+		c.xid = id
+		c.claimed[p.indices[*n-1]] = yekbar.Claimed{Fresh: true, At: *at}
 	}
 	return rows.Err()
 }
 
-// unanswered returns the claims that were not new when the claim was made, and
-// not yet there in its snapshot: whoever won committed while we waited. The
-// same goes for one that was still parked in the snapshot.
-func (c *claimer) unanswered() []int {
+// old returns the claims that are not new.
+func (c *claimer) old() []int {
 	var is []int
 	for i, got := range c.claimed {
-		if !got.Fresh && (got.State == "" || c.claims[i].FromParked && got.State == yekbar.StateParked) {
+		if !got.Fresh {
 			is = append(is, i)
 		}
 	}
 	return is
 }
 
-// vanished says what to do about a claim that is still unanswered after a look
-// with a new snapshot.
+// readOld takes in what stands in their place. It is asked for by a statement
+// of its own: the claim's snapshot is older than a winner that committed while
+// the claim waited for it.
+func (c *claimer) readOld(indices []int, rows pgx.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			n   int64
+			got yekbar.Claimed
+		)
+		if err := rows.Scan(&n, (*string)(&got.State), &got.Fingerprint, &got.Result, &got.At); err != nil {
+			return err
+		}
+		if n < 1 || n > int64(len(indices)) {
+			return fmt.Errorf("the look at old claims was answered with row %d of %d", n, len(indices))
+		}
+		c.claimed[indices[n-1]] = got
+	}
+	return rows.Err()
+}
+
+// look reads the claims that are not new, over an open transaction or none.
+func (c *claimer) look(ctx context.Context, q querier, old []int) error {
+	consumers, ids := c.keys(old)
+	rows, err := q.Query(ctx, c.s.sql.fetch, consumers, ids)
+	if err == nil {
+		err = c.readOld(old, rows)
+	}
+	if err != nil {
+		return statementError(ctx, "look at old claims", err)
+	}
+	return c.vanished()
+}
+
+// vanished says what to do about a claim that is neither new nor old: it was
+// there when it was claimed, and gone when it was looked at; or it was still
+// parked, and yet not to be had.
 func (c *claimer) vanished() error {
-	for _, i := range c.unanswered() {
+	for _, i := range c.old() {
 		cl := c.claims[i]
+		if s := c.claimed[i].State; s != "" && !(cl.FromParked && s == yekbar.StateParked) {
+			continue
+		}
 		if cl.FromParked && c.claimed[i].State == "" {
 			return fmt.Errorf("pgxstore: message %q of consumer %q was to be taken over from the parked, and has no claim: somebody removed it", cl.MessageID, cl.Consumer)
 		}

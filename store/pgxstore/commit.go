@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,9 +23,7 @@ func (a *attempt) commit(ctx context.Context) error {
 	for _, q := range queue {
 		q.queue(b)
 	}
-	if a.s.guard {
-		b.Queue(guard, xidString(a.xid))
-	}
+	b.Queue(guard, xidString(a.xid))
 	b.Queue("commit")
 
 	br := conn.SendBatch(ctx, b)
@@ -33,10 +32,8 @@ func (a *attempt) commit(ctx context.Context) error {
 			return a.notCommitted(ctx, br, "a queued statement", err)
 		}
 	}
-	if a.s.guard {
-		if _, err := br.Exec(); err != nil {
-			return a.notCommitted(ctx, br, "the guard before COMMIT", a.guardError(err))
-		}
+	if _, err := br.Exec(); err != nil {
+		return a.notCommitted(ctx, br, "the guard before COMMIT", a.guardError(err))
 	}
 	return a.readCommit(ctx, br)
 }
@@ -103,13 +100,13 @@ func (a *attempt) notCommitted(ctx context.Context, br pgx.BatchResults, what st
 	if errors.As(err, &pgErr) {
 		err = mark(classify(pgErr), err)
 	}
+	err = ended(ctx, err)
 	return errors.Join(err, a.rollback(ctx))
 }
 
-// unknown gives the connection up and remembers its transaction.
+// unknown gives the connection up.
 func (a *attempt) unknown(err error) error {
 	a.abandon()
-	a.s.remember(a.xid)
 	return fmt.Errorf("%w: %w", yekbar.ErrCommitUnknown, err)
 }
 
@@ -117,25 +114,33 @@ func (a *attempt) unknown(err error) error {
 // to a pool's connection than its trace: its OnNotice is set before it is
 // opened.
 type noticeWatch struct {
-	frontend *pgproto3.Frontend
-	seen     bool
+	conn *pgx.Conn
+	seen atomic.Bool
 }
 
 func watchNotices(conn *pgx.Conn) *noticeWatch {
-	w := &noticeWatch{frontend: conn.PgConn().Frontend()}
-	w.frontend.Trace(w, pgproto3.TracerOptions{SuppressTimestamps: true})
+	w := &noticeWatch{conn: conn}
+	conn.PgConn().Frontend().Trace(w, pgproto3.TracerOptions{SuppressTimestamps: true})
 	return w
 }
 
 // Write takes a line of the trace.
 func (w *noticeWatch) Write(line []byte) (int, error) {
-	w.seen = w.seen || bytes.Contains(line, []byte("\tNoticeResponse\t"))
+	if bytes.Contains(line, []byte("\tNoticeResponse\t")) {
+		w.seen.Store(true)
+	}
 	return len(line), nil
 }
 
 func (w *noticeWatch) end() bool {
-	w.frontend.Untrace()
-	return w.seen
+	untrace(w.conn)
+	return w.seen.Load()
 }
 
-func untrace(conn *pgx.Conn) { conn.PgConn().Frontend().Untrace() }
+// untrace leaves a closed connection alone: pgx says goodbye on it in a
+// goroutine of its own.
+func untrace(conn *pgx.Conn) {
+	if !conn.IsClosed() {
+		conn.PgConn().Frontend().Untrace()
+	}
+}

@@ -40,9 +40,10 @@
 //
 // COMMIT runs for up to 15 seconds on a context that the caller's cancellation
 // does not reach. When its outcome isn't known the error is
-// yekbar.ErrCommitUnknown and the connection is closed; the next attempt on
-// this store first ends the old backend, found by its transaction id
-// (pg_terminate_backend, of the same role). A notice that arrives with COMMIT
+// yekbar.ErrCommitUnknown and the connection is closed. The next attempt on
+// this store first ends the backends of connections that were lost, as far as
+// the server still has them: each attempt takes an advisory lock of a random
+// key, by which it is found (pg_locks, pg_terminate_backend). A notice that arrives with COMMIT
 // counts as unknown, too: that is how PostgreSQL says that a wait for
 // synchronous replication was cancelled ("Planning for High Availability" in
 // its manual). It must not be hidden by a client_min_messages above warning.

@@ -19,7 +19,7 @@ import (
 func classify(err error) error {
 	pgErr := (*pgconn.PgError)(nil)
 	if !errors.As(err, &pgErr) {
-		if isContext(err) {
+		if isContext(err) || errors.Is(err, yekbar.ErrTxDone) || errors.Is(err, yekbar.ErrBoundary) {
 			return nil
 		}
 		return yekbar.ErrUnavailable

@@ -114,7 +114,7 @@ func newQueued(index int, s yekbar.Statement) (queued, error) {
 	}
 	st := ss[0]
 	switch {
-	case len(st.Words) == 0 || st.Unterminated || st.InnerReturning:
+	case len(st.Words) == 0 || st.Unterminated:
 		return q, nil
 	case st.Words[0] != "INSERT" && st.Words[0] != "UPDATE" && st.Words[0] != "DELETE":
 		return q, nil

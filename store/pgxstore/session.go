@@ -33,13 +33,10 @@ func (se *session) Claim(ctx context.Context, c yekbar.Claim) (yekbar.Claimed, e
 		err = cl.read(p, rows)
 	}
 	if err != nil {
-		return yekbar.Claimed{}, se.own(err, claimError(ctx, claims, err))
+		return yekbar.Claimed{}, claimError(ctx, claims, err)
 	}
-	if missing := cl.unanswered(); len(missing) > 0 {
-		if err := cl.fetch(ctx, se.tx, missing); err != nil {
-			return yekbar.Claimed{}, err
-		}
-		if err := cl.vanished(); err != nil {
+	if old := cl.old(); len(old) > 0 {
+		if err := cl.look(ctx, se.tx, old); err != nil {
 			return yekbar.Claimed{}, err
 		}
 	}
@@ -53,13 +50,5 @@ func (se *session) SetResult(ctx context.Context, c yekbar.Claim, result []byte)
 		result = []byte{}
 	}
 	err := Queue(ctx, se.tx, yekbar.Statement{SQL: se.s.sql.setResult, Args: []any{c.Consumer, c.MessageID, result}})
-	return se.own(err, statementError(ctx, "store a result", err))
-}
-
-// own keeps errors of this package's transactions as they are.
-func (se *session) own(err, mapped error) error {
-	if errors.Is(err, yekbar.ErrTxDone) || errors.Is(err, yekbar.ErrBoundary) {
-		return err
-	}
-	return mapped
+	return statementError(ctx, "store a result", err)
 }

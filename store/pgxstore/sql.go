@@ -8,18 +8,18 @@ import (
 
 // statements are the store's own, with its tables' names.
 //
-// Every claim has the same shape. "old" keeps the session's settings; "st"
+// Every claim has the same shape. "st" keeps the session's lock_timeout and
 // bounds the wait for a copy in flight, and how long the session may idle in
-// the transaction if we vanish; "ins" or "up" claims, and reads st so that it
-// comes after. The rows say what was claimed and what was found, as n, fresh,
-// state, fingerprint, result, at; then comes one last row, n = 0, that puts
-// lock_timeout back and has the transaction's id. UNION ALL runs its parts in
-// order, and a statement that writes or sets is never run in parallel.
+// the transaction if we vanish; it also marks the transaction with a token (an
+// advisory lock of its own) by which it is found again if we lose it. "ins"
+// claims, and reads st so that it comes after. Then lock_timeout is put
+// back, from rows that can't be there before: one for each new claim, with its
+// n, or one without. The transaction's id comes with them.
 type statements struct {
-	claim       string // consumer, id, fingerprint, lock_timeout, idle
-	claimAll    string // the same as arrays, lock_timeout, idle
-	claimPlain  string // as claim, but a repeat is 23505
-	claimParked string // consumer, id, lock_timeout, idle
+	claim       string // consumer, id, fingerprint, then lock_timeout, idle, token
+	claimAll    string // the same as arrays, then the same
+	claimPlain  string // as claim, but a repeat is 23505, and a claim that vanished 22012
+	claimParked string // consumer, id, then the same
 	fetch       string // consumers, ids
 	setResult   string // consumer, id, result
 	hold        string // see holdArgs
@@ -28,12 +28,15 @@ type statements struct {
 }
 
 const (
-	xactID  = `SELECT pg_current_xact_id()::text`
-	xactEnd = `SELECT coalesce(pg_xact_status($1::text::xid8), '')`
+	xactID = `SELECT pg_current_xact_id()::text FROM pg_try_advisory_xact_lock($1::bigint)`
 	// guard fails, with division_by_zero, when the transaction is not the one
 	// that claimed, or there is none. It comes right before COMMIT.
-	guard   = `SELECT 1 / coalesce(pg_current_xact_id_if_assigned() = $1::text::xid8, false)::int`
-	endOld  = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = $1::text::xid AND usename = current_user AND pid <> pg_backend_pid()`
+	guard = `SELECT 1 / coalesce(pg_current_xact_id_if_assigned() = $1::text::xid8, false)::int`
+	// A bigint key stands in pg_locks in two halves, with objsubid 1.
+	endOld = `SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND pid <> pg_backend_pid() AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (classid::bigint << 32) | objid::bigint = $1::bigint`
 	isTable = `SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p')`
 	lock    = `SELECT pg_advisory_xact_lock(hashtextextended('yekbar migrate ' || $1::text, 0))`
 )
@@ -46,68 +49,56 @@ func newStatements(n schema.Names) statements {
 		"{held}", table(schema.HeldMessages),
 		"{version}", table(schema.SchemaVersion),
 	)
-	settings := func(lockTimeout, idle string) string {
-		return `WITH old AS MATERIALIZED (
-  SELECT current_setting('lock_timeout') AS lock, current_setting('idle_in_transaction_session_timeout') AS idle
-), st AS MATERIALIZED (
-  SELECT set_config('lock_timeout', ` + lockTimeout + `::text, true),
-    CASE WHEN old.idle = '0' AND ` + idle + `::text <> '0' THEN set_config('idle_in_transaction_session_timeout', ` + idle + `::text, true) END
-  FROM old
-)`
+	settings := func(lockTimeout, idle, token string) string {
+		// OFFSET 0 keeps the inner SELECT apart, and so before the outer.
+		return `WITH st AS MATERIALIZED (
+  SELECT o.lock, set_config('lock_timeout', ` + lockTimeout + `::text, true), pg_try_advisory_xact_lock(` + token + `::bigint),
+    CASE WHEN o.idle = '0' AND ` + idle + `::text <> '0' THEN set_config('idle_in_transaction_session_timeout', ` + idle + `::text, true) END
+  FROM (SELECT current_setting('lock_timeout') AS lock, current_setting('idle_in_transaction_session_timeout') AS idle OFFSET 0) o
+), `
 	}
 	const (
-		insert = `, ins AS (
+		insert = `ins AS (
   INSERT INTO {processed} (consumer_name, message_id, state, fingerprint)
   SELECT $1::text, $2::text, 'applied', $3::bytea FROM st{conflict}
-  RETURNING processed_at
+  RETURNING 1::bigint AS n, processed_at
 )
-SELECT 1::bigint, true, ''::text, NULL::bytea, NULL::bytea, processed_at, NULL::text, NULL::text FROM ins
 `
-		last = `UNION ALL
-SELECT 0, false, '', NULL, NULL, NULL, pg_current_xact_id_if_assigned()::text, set_config('lock_timeout', old.lock, true) FROM old`
 		onConflict = ` ON CONFLICT (consumer_name, message_id) DO NOTHING`
-		found      = `UNION ALL
-SELECT 1, false, p.state, p.fingerprint, r.result, p.processed_at, NULL, NULL
-FROM {processed} p LEFT JOIN {results} r ON r.consumer_name = p.consumer_name AND r.message_id = p.message_id
-WHERE p.consumer_name = $1::text AND p.message_id = $2::text
-`
-		// OFFSET 0 keeps the planner from joining the other way round when its
-		// statistics are of an empty table.
-		foundAll = `CROSS JOIN LATERAL (
-  SELECT p.state, p.fingerprint, r.result, p.processed_at
-  FROM {processed} p LEFT JOIN {results} r ON r.consumer_name = p.consumer_name AND r.message_id = p.message_id
-  WHERE p.consumer_name = c.consumer_name AND p.message_id = c.message_id OFFSET 0
-) f
-`
+		answer     = `SELECT ins.n, ins.processed_at, pg_current_xact_id_if_assigned()::text, set_config('lock_timeout', st.lock, true)
+FROM st LEFT JOIN ins ON true`
 	)
 	return statements{
-		claim:      r.Replace(settings("$4", "$5") + strings.Replace(insert, "{conflict}", onConflict, 1) + found + last),
-		claimPlain: r.Replace(settings("$4", "$5") + strings.Replace(insert, "{conflict}", "", 1) + last),
-		claimAll: r.Replace(settings("$4", "$5") + `, c AS MATERIALIZED (
+		claim:      r.Replace(settings("$4", "$5", "$6") + strings.Replace(insert, "{conflict}", onConflict, 1) + answer),
+		claimPlain: r.Replace(settings("$4", "$5", "$6") + strings.Replace(insert, "{conflict}", "", 1) + answer + ` WHERE 1 / (ins.n IS NOT NULL)::int = 1`),
+		claimAll: r.Replace(settings("$4", "$5", "$6") + `c AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS c (consumer_name, message_id, fingerprint, n)
-), ins AS (
+), new AS (
   INSERT INTO {processed} (consumer_name, message_id, state, fingerprint)
   SELECT c.consumer_name, c.message_id, 'applied', c.fingerprint FROM st, c
   ORDER BY c.consumer_name COLLATE "C", c.message_id COLLATE "C"` + onConflict + `
   RETURNING consumer_name, message_id, processed_at
+), ins AS MATERIALIZED (
+  SELECT c.n, new.processed_at FROM new JOIN c ON c.consumer_name = new.consumer_name AND c.message_id = new.message_id
 )
-SELECT c.n, true, ''::text, NULL::bytea, NULL::bytea, ins.processed_at, NULL::text, NULL::text
-FROM ins JOIN c ON c.consumer_name = ins.consumer_name AND c.message_id = ins.message_id
-UNION ALL
-SELECT c.n, false, f.state, f.fingerprint, f.result, f.processed_at, NULL, NULL FROM c
-` + foundAll + last),
-		claimParked: r.Replace(settings("$3", "$4") + `, up AS (
+` + answer),
+		claimParked: r.Replace(settings("$3", "$4", "$5") + `ins AS (
   UPDATE {processed} SET state = 'applied', processed_at = clock_timestamp() FROM st
   WHERE consumer_name = $1::text AND message_id = $2::text AND state = 'parked'
-  RETURNING processed_at
+  RETURNING 1::bigint AS n, processed_at
 ), del AS (
-  DELETE FROM {held} WHERE consumer_name = $1::text AND message_id = $2::text AND EXISTS (SELECT FROM up)
+  DELETE FROM {held} WHERE consumer_name = $1::text AND message_id = $2::text AND EXISTS (SELECT FROM ins)
 )
-SELECT 1::bigint, true, ''::text, NULL::bytea, NULL::bytea, processed_at, NULL::text, NULL::text FROM up
-` + found + last),
-		fetch: r.Replace(`SELECT c.n, false, f.state, f.fingerprint, f.result, f.processed_at, NULL::text, NULL::text
+` + answer),
+		// OFFSET 0 keeps the planner from joining the other way round when its
+		// statistics are of an empty table.
+		fetch: r.Replace(`SELECT c.n, f.state, f.fingerprint, f.result, f.processed_at
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (consumer_name, message_id, n)
-` + foundAll),
+CROSS JOIN LATERAL (
+  SELECT p.state, p.fingerprint, r.result, p.processed_at
+  FROM {processed} p LEFT JOIN {results} r ON r.consumer_name = p.consumer_name AND r.message_id = p.message_id
+  WHERE p.consumer_name = c.consumer_name AND p.message_id = c.message_id OFFSET 0
+) f`),
 		setResult: r.Replace(`INSERT INTO {results} AS r (consumer_name, message_id, result) VALUES ($1, $2, $3)
 ON CONFLICT (consumer_name, message_id) DO UPDATE SET result = excluded.result`),
 		hold: r.Replace(`WITH up AS (
@@ -128,4 +119,12 @@ ON CONFLICT (consumer_name, message_id) DO UPDATE SET (` + strings.Join(heldColu
 		holdState: r.Replace(`SELECT state FROM {processed} WHERE consumer_name = $1 AND message_id = $2`),
 		version:   r.Replace(`SELECT version, min_compatible FROM {version}`),
 	}
+}
+
+// xactEnd is the rest of a simple query that asks how a transaction ended.
+func xactEnd(xid uint64) string {
+	if xid == 0 {
+		return ""
+	}
+	return "; SELECT pg_xact_status('" + xidString(xid) + "'::xid8)"
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // AttemptStatements implements yekbar.StatementStore. One message takes one
-// round trip, and a repeat two; several messages take two.
+// round trip, and a repeat three; several messages take two.
 //
 // MinRows of a single INSERT, UPDATE or DELETE is checked by the server, which
 // needs no RETURNING of its own but evaluates one (with row-level security, the
@@ -83,6 +83,7 @@ func (a *attempt) sendAll(ctx context.Context, claim yekbar.Claim, qs []queued) 
 	}
 	claims := []yekbar.Claim{claim}
 	c := a.s.newClaimer(claims, 0)
+	a.token = c.token
 	p := c.parts[0]
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: a.s.config.Isolation, CommitQuery: closeInner})
@@ -145,16 +146,20 @@ func (a *attempt) notClaimed(ctx context.Context, br pgx.BatchResults, c *claime
 	if closeErr := br.Close(); closeErr == nil {
 		return yekbar.Claimed{}, errors.Join(a.rollback(ctx), fmt.Errorf("pgxstore: the claim failed, and then nothing did: %w", err))
 	}
-	if rollbackErr := a.rollback(ctx); rollbackErr != nil {
-		return yekbar.Claimed{}, rollbackErr
+	if err := a.rollback(ctx); err != nil {
+		return yekbar.Claimed{}, err
+	}
+	if pgErr.Code == "22012" {
+		return yekbar.Claimed{}, unfit("the claim of message %q of consumer %q vanished: a trigger or a rule on %s swallows it (Check names it)",
+			c.claims[0].MessageID, c.claims[0].Consumer, a.s.names.Table(schema.PostgreSQL, schema.ProcessedMessages))
 	}
 	if !a.s.isOwnKey(pgErr) {
 		return yekbar.Claimed{}, claimError(ctx, c.claims, err)
 	}
-	if err := c.fetch(ctx, a.conn.Conn(), []int{0}); err != nil {
+	if err := c.look(ctx, a.conn, []int{0}); err != nil {
 		return yekbar.Claimed{}, err
 	}
-	return c.claimed[0], c.vanished()
+	return c.claimed[0], nil
 }
 
 // isOwnKey reports whether the error names the claim's own key.

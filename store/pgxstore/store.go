@@ -34,10 +34,9 @@ type Store struct {
 	config Config
 	names  schema.Names
 	sql    statements
-	guard  bool // false only in a test that shows what it is good for
 
 	mu  sync.Mutex
-	old []uint64 // transactions whose COMMIT is unknown
+	old []int64 // tokens of lost transactions
 }
 
 var (
@@ -53,7 +52,7 @@ var (
 // wrong with c.
 func New(pool *pgxpool.Pool, c Config) *Store {
 	names := schema.Names{Schema: c.Schema}
-	return &Store{pool: pool, config: c, names: names, sql: newStatements(names), guard: true}
+	return &Store{pool: pool, config: c, names: names, sql: newStatements(names)}
 }
 
 // Validate implements yekbar.Validator.

@@ -39,8 +39,8 @@ type scanner struct {
 	open    bool // an unterminated quote or comment
 	trigger trigger
 
-	depth             int  // of parentheses
-	returning, inside bool // RETURNING was seen, outside or inside of them
+	depth     int  // of parentheses
+	returning bool // RETURNING was seen outside of them
 }
 
 // scan splits a text in one reading.
@@ -123,11 +123,10 @@ func (s *scanner) finish() {
 		k, savepoint := classify(s.d, s.tokens)
 		s.out = append(s.out, Statement{
 			Text: s.sql[s.start:s.end], Words: s.words, Kind: k, Savepoint: savepoint,
-			Returning: s.returning, InnerReturning: s.inside,
-			Executable: s.exec, Unterminated: s.open,
+			Returning: s.returning, Executable: s.exec, Unterminated: s.open,
 		})
 	}
-	s.depth, s.returning, s.inside = 0, false, false
+	s.depth, s.returning = 0, false
 	s.tokens, s.words, s.start, s.exec, s.open, s.trigger = nil, nil, -1, false, false, trigger{}
 }
 
@@ -138,9 +137,8 @@ func (s *scanner) nesting(t token) {
 		s.depth++
 	case t.kind == otherToken && t.text == ")":
 		s.depth--
-	case t.kind == wordToken && strings.EqualFold(t.text, "RETURNING"):
-		s.returning = s.returning || s.depth == 0
-		s.inside = s.inside || s.depth != 0
+	case t.kind == wordToken && s.depth == 0 && strings.EqualFold(t.text, "RETURNING"):
+		s.returning = true
 	}
 }
 

@@ -22,8 +22,7 @@ type Statement struct {
 	// the database compares it.
 	Savepoint string
 	// Returning: the word RETURNING stands in it, outside of parentheses.
-	// InnerReturning: inside of some.
-	Returning, InnerReturning bool
+	Returning bool
 	// Executable: a part stands in a comment that MariaDB or MySQL executes,
 	// depending on its version.
 	Executable bool

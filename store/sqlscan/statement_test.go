@@ -141,17 +141,17 @@ func TestFlagsAndText(t *testing.T) {
 
 func TestReturning(t *testing.T) {
 	for _, c := range []struct {
-		sql             string
-		outside, inside bool
+		sql  string
+		want bool
 	}{
-		{"UPDATE a SET b = 1", false, false},
-		{"UPDATE a SET b = 1 returning b", true, false},
-		{"INSERT INTO a WITH x AS (DELETE FROM y RETURNING *) SELECT * FROM x", false, true},
-		{"UPDATE a SET b = 'RETURNING' -- RETURNING", false, false},
-		{`UPDATE a SET "returning" = (1) RETURNING (SELECT 1)`, true, false},
+		{"UPDATE a SET b = 1", false},
+		{"UPDATE a SET b = 1 returning b", true},
+		{"INSERT INTO a WITH x AS (DELETE FROM y RETURNING *) SELECT * FROM x", false},
+		{"UPDATE a SET b = 'RETURNING' -- RETURNING", false},
+		{`UPDATE a SET "returning" = (1) RETURNING (SELECT 1)`, true},
 	} {
 		s := Statements(pg, c.sql)[0]
-		if s.Returning != c.outside || s.InnerReturning != c.inside {
+		if s.Returning != c.want {
 			t.Errorf("%s: %+v", c.sql, s)
 		}
 	}

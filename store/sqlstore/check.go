@@ -33,10 +33,8 @@ type checking struct {
 }
 
 func (c *checking) all() error {
-	if c.dialect == SQLite {
-		if err := c.settings(); err != nil {
-			return err
-		}
+	if err := c.settings(c.ctx, c.conn); err != nil {
+		return err
 	}
 	if err := c.database(); err != nil {
 		return err
@@ -61,15 +59,15 @@ func (c *checking) all() error {
 
 // settings makes a new connection's settings at the start, where what stands
 // in the way is reported best.
-func (c *checking) settings() error {
-	err := c.conn.Raw(func(raw any) error {
-		if guarded, ok := raw.(*conn); ok {
-			return guarded.session.prepare(c.ctx, c.dialect, guarded)
+func (s *Store) settings(ctx context.Context, c *sql.Conn) error {
+	err := c.Raw(func(raw any) error {
+		if c, ok := raw.(*conn); ok {
+			return c.session.prepare(ctx, s.dialect, c, defaultWait)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("sqlstore: settings of a connection: %w", c.unavailable(c.ctx, err))
+		return fmt.Errorf("sqlstore: settings of a connection: %w", s.unavailable(ctx, err))
 	}
 	return nil
 }

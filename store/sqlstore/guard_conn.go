@@ -47,6 +47,7 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) {
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	defer c.hangUp(ctx)()
 	g := c.watching(ctx)
 	if g != nil {
 		if _, err := g.before(query); err != nil {
@@ -105,6 +106,7 @@ func begin(ctx context.Context, raw driver.Conn, o driver.TxOptions) (driver.Tx,
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	defer c.hangUp(ctx)()
 	g := c.watching(ctx)
 	if g == nil {
 		return execConn(ctx, c.raw, query, args)
@@ -133,11 +135,35 @@ func execConn(ctx context.Context, raw driver.Conn, query string, args []driver.
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	g := c.watching(ctx)
-	if g == nil {
-		return queryConn(ctx, c.raw, query, args)
+	return c.query(ctx, query, func() (driver.Rows, error) { return queryConn(ctx, c.raw, query, args) })
+}
+
+// query sends what returns rows.
+func (c *conn) query(ctx context.Context, query string, send func() (driver.Rows, error)) (driver.Rows, error) {
+	if c.guard == nil {
+		return send()
 	}
-	return g.query(ctx, query, func() (driver.Rows, error) { return queryConn(ctx, c.raw, query, args) })
+	stop := c.hangUp(ctx)
+	var (
+		rs  *rows
+		err error
+	)
+	if g := c.watching(ctx); g != nil {
+		rs, err = g.query(ctx, query, send)
+	} else {
+		rs, err = privateRows(send)
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	rs.closed = append(rs.closed, stop)
+	return rs, nil
+}
+
+func privateRows(send func() (driver.Rows, error)) (*rows, error) {
+	rs, err := send()
+	return &rows{Rows: rs}, err
 }
 
 func queryConn(ctx context.Context, raw driver.Conn, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -210,6 +236,7 @@ func (c *conn) watching(ctx context.Context) *guarded {
 
 // exec executes a statement without arguments, past the guard.
 func (c *conn) exec(ctx context.Context, query string) error {
+	defer c.hangUp(ctx)()
 	_, err := execConn(ctx, c.raw, query, nil)
 	if err != driver.ErrSkip {
 		return err

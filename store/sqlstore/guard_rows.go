@@ -6,17 +6,17 @@ import (
 	"reflect"
 )
 
-// rows are those of a handler's query: an error that comes while they are read
-// is a failed statement too. Outside of the store's transactions rows are the
+// rows are those of a query in a store's transaction: an error that comes while
+// a handler reads them is a failed statement too. Outside of the store's transactions rows are the
 // driver's own.
 //
 // Of the optional interfaces, those that the driver lacks answer what
 // database/sql takes in their absence.
 type rows struct {
 	driver.Rows
-	guard  *guarded
+	guard  *guarded // nil: the store's own query
 	query  string
-	closed func() // after Close, once
+	closed []func() // called once, after Close
 }
 
 var (
@@ -32,15 +32,15 @@ func (r *rows) Next(dest []driver.Value) error { return r.seen(r.Rows.Next(dest)
 
 func (r *rows) Close() error {
 	err := r.seen(r.Rows.Close())
-	if r.closed != nil {
-		r.closed()
-		r.closed = nil
+	for _, f := range r.closed {
+		f()
 	}
+	r.closed = nil
 	return err
 }
 
 func (r *rows) seen(err error) error {
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && r.guard != nil {
 		r.guard.failed(r.query, err)
 	}
 	return err

@@ -52,6 +52,7 @@ func named(args []driver.Value) []driver.NamedValue {
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	defer s.conn.hangUp(ctx)()
 	g := s.conn.watching(ctx)
 	if g == nil {
 		return execStmt(ctx, s.raw, args)
@@ -76,7 +77,7 @@ func execStmt(ctx context.Context, raw driver.Stmt, args []driver.NamedValue) (d
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	run := func() (driver.Rows, error) {
+	return s.conn.query(ctx, s.query, func() (driver.Rows, error) {
 		if q, ok := s.raw.(driver.StmtQueryContext); ok {
 			return q.QueryContext(ctx, args)
 		}
@@ -85,12 +86,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 			return nil, err
 		}
 		return s.raw.Query(values) //nolint:staticcheck // SA1019: what old drivers have
-	}
-	g := s.conn.watching(ctx)
-	if g == nil {
-		return run()
-	}
-	return g.query(ctx, s.query, run)
+	})
 }
 
 // CheckNamedValue asks the statement, and else the connection, as database/sql

@@ -100,7 +100,7 @@ func (g *guarded) run(ctx context.Context, query string, send func() error) erro
 }
 
 // query is run for a text that returns rows.
-func (g *guarded) query(ctx context.Context, query string, send func() (driver.Rows, error)) (driver.Rows, error) {
+func (g *guarded) query(ctx context.Context, query string, send func() (driver.Rows, error)) (*rows, error) {
 	p, err := g.before(query)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (g *guarded) query(ctx context.Context, query string, send func() (driver.R
 	}
 	r := &rows{Rows: rs, guard: g, query: query}
 	if p.bracket {
-		r.closed = func() { g.unbracket(p, nil) }
+		r.closed = append(r.closed, func() { g.unbracket(p, nil) })
 	}
 	return r, nil
 }

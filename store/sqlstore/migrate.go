@@ -45,6 +45,9 @@ func (s *Store) migrate(ctx context.Context, target func(have int) int) error {
 		return s.connectError(ctx, err)
 	}
 	defer giveBack(conn)
+	if err := s.settings(ctx, conn); err != nil {
+		return err
+	}
 	unlock, err := s.lockMigration(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("sqlstore: lock for migrating: %w", s.claimError(nil, err))

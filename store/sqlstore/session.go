@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // session is what the store found out about a guarded connection, once.
@@ -26,7 +27,7 @@ func (s *session) classify(raw any, err error) error { return classify(s.custom,
 
 // prepare asks a new connection for what the store has to know, and sets what
 // it needs.
-func (s *session) prepare(ctx context.Context, d Dialect, c *conn) error {
+func (s *session) prepare(ctx context.Context, d Dialect, c *conn, wait time.Duration) error {
 	if s.ready {
 		return nil
 	}
@@ -35,7 +36,7 @@ func (s *session) prepare(ctx context.Context, d Dialect, c *conn) error {
 	case MariaDB:
 		err = s.askMariaDB(ctx, c)
 	case SQLite:
-		err = s.setSQLite(ctx, c)
+		err = s.setSQLite(ctx, c, wait)
 	}
 	s.ready = err == nil
 	return err

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -31,7 +32,7 @@ func (w *writer) enter(ctx context.Context) (leave func(), err error) {
 // lets readers read while a transaction is open; with less than
 // synchronous=FULL a power cut can lose what was acknowledged.
 // https://sqlite.org/pragma.html
-func (s *session) setSQLite(ctx context.Context, c *conn) error {
+func (s *session) setSQLite(ctx context.Context, c *conn, wait time.Duration) error {
 	row, err := c.row(ctx, "PRAGMA busy_timeout")
 	if err != nil {
 		return err
@@ -39,7 +40,11 @@ func (s *session) setSQLite(ctx context.Context, c *conn) error {
 	if _, err := fmt.Sscan(text(row[0]), &s.busyTimeout); err != nil {
 		return fmt.Errorf("PRAGMA busy_timeout is %q: %w", text(row[0]), err)
 	}
-	if row, err = c.row(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+	err = c.impatient(ctx, wait, func() (err error) {
+		row, err = c.row(ctx, "PRAGMA journal_mode = WAL")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if text(row[0]) != "wal" {
@@ -55,18 +60,26 @@ func (s *session) setSQLite(ctx context.Context, c *conn) error {
 }
 
 // beginSQLite takes the write lock at once: a transaction that reads first and
-// then wants to write fails when another wrote meanwhile. It polls for the
-// lock itself, because SQLite's own waiting knows no context.
+// then wants to write fails when another wrote meanwhile.
 func (c *conn) beginSQLite(ctx context.Context, wait time.Duration) error {
+	return c.impatient(ctx, wait, func() error { return c.exec(ctx, "BEGIN IMMEDIATE") })
+}
+
+// impatient polls for a lock itself, because SQLite's own waiting knows no
+// context, and puts the connection's busy_timeout back.
+func (c *conn) impatient(ctx context.Context, wait time.Duration, try func() error) error {
 	if err := c.exec(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return err
 	}
-	err := pollBusy(ctx, wait, func() error { return c.exec(ctx, "BEGIN IMMEDIATE") })
-	if err != nil {
-		return err
+	if err := pollBusy(ctx, wait, try); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		return errors.Join(err, c.exec(ctx, c.session.patient()))
 	}
-	return c.exec(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", c.session.busyTimeout))
+	return c.exec(ctx, c.session.patient())
 }
+
+func (s *session) patient() string { return fmt.Sprintf("PRAGMA busy_timeout = %d", s.busyTimeout) }
 
 // pollBusy repeats try while another process or connection has the lock.
 func pollBusy(ctx context.Context, wait time.Duration, try func() error) error {

@@ -69,7 +69,7 @@ func (t *txn) start(wait time.Duration) error {
 			return nil
 		}
 		c.session.custom = s.cfg.Classify
-		if err := c.session.prepare(t.ctx, s.dialect, c); err != nil {
+		if err := c.session.prepare(t.ctx, s.dialect, c, wait); err != nil {
 			return err
 		}
 		t.who = c.session

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -89,6 +90,11 @@ func parsePostgreSQL(raw string) (*Database, error) {
 		return nil, u.Clean(fmt.Errorf("PostgreSQL %s: %w", u, err))
 	}
 	u.Hide(cfg.Password)
+	if !u.Query().Has("default_query_exec_mode") {
+		// No statements that live in a session: behind PgBouncer the next
+		// transaction may have another one.
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	return &Database{Dialect: sqlstore.PostgreSQL, kind: "PostgreSQL", url: u, connector: stdlib.GetConnector(*cfg)}, nil
 }
 
@@ -101,17 +107,15 @@ func parseMariaDB(raw string) (*Database, error) {
 	if u.Host == "" || name == "" || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("MariaDB %s: use mysql://USER:PASSWORD@HOST:PORT/DATABASE", u)
 	}
-	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	cfg, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/?" + u.RawQuery)
 	if err != nil {
 		return nil, u.Clean(fmt.Errorf("MariaDB %s: %w", u, err))
 	}
-	cfg.Net, cfg.Addr, cfg.DBName = "tcp", u.Host, name
-	if u.Port() == "" {
-		cfg.Addr = u.Hostname() + ":3306"
-		if strings.Contains(u.Hostname(), ":") {
-			cfg.Addr = "[" + u.Hostname() + "]:3306"
-		}
-	}
+	cfg.DBName = name
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	// One round trip a statement in place of prepare, execute, close.

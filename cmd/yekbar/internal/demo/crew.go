@@ -10,6 +10,9 @@ import (
 // stopGrace is how long workers may take to stop before they are killed.
 const stopGrace = 15 * time.Second
 
+// maxErrors is how many failures of orders are shown.
+const maxErrors = 3
+
 // A crew is the worker processes. One goroutine has it: the one that reads
 // notices.
 type crew struct {
@@ -26,16 +29,18 @@ type crew struct {
 	applied    int64 // reported
 	duplicates int64 // answered as such, by those who lived to say it
 	conflicts  map[string]bool
-	givenBack  int64
+	errors     int // of orders that failed, most of them to be tried again
 	lastError  string
+	say        func(format string, args ...any)
 }
 
-func newCrew(c Config, wc workerConfig, k *killer) *crew {
+func newCrew(c Config, wc workerConfig, k *killer, say func(string, ...any)) *crew {
 	return &crew{
 		config: wc, program: c.Executable, args: c.Args,
 		starter: newStarter(), killer: k,
 		notices:   make(chan notice, 256),
 		conflicts: map[string]bool{},
+		say:       say,
 	}
 }
 
@@ -70,8 +75,7 @@ func (c *crew) take(n notice) error {
 		c.results++
 		c.conflicts[e.Invoice] = true
 	case eventGivenBack, eventFailed:
-		c.givenBack++
-		c.lastError = fmt.Sprintf("worker %d, order %s: %s", n.child.number, e.Invoice, e.Error)
+		c.failed(n.child, e)
 	case eventDying:
 		if n.child.killed {
 			c.killer.done[anywhere]-- // it was faster than our signal
@@ -81,6 +85,21 @@ func (c *crew) take(n notice) error {
 	}
 	c.killer.strike(c.results, c.workers)
 	return nil
+}
+
+// failed shows the first errors, and keeps the last one for when all ends.
+func (c *crew) failed(w *child, e event) {
+	if e.Error == "" {
+		return
+	}
+	c.lastError = fmt.Sprintf("worker %d, order %s: %s", w.number, e.Invoice, e.Error)
+	c.errors++
+	switch {
+	case c.errors <= maxErrors:
+		c.say("%s", c.lastError)
+	case c.errors == maxErrors+1:
+		c.say("more orders failed; the last error is shown when the run can't end")
+	}
 }
 
 func (c *crew) ended(n notice) error {

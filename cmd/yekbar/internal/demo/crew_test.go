@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ func TestWorkerThatEndsByItself(t *testing.T) {
 		"kill -9 $$; sleep 10": {"signal: killed"},
 	} {
 		t.Run(script, func(t *testing.T) {
-			c := newCrew(Config{Executable: "/bin/sh", Args: []string{"-c", script}}, workerConfig{}, newKiller(0, 0, 1))
+			c := newCrew(Config{Executable: "/bin/sh", Args: []string{"-c", script}}, workerConfig{}, newKiller(0, 0, 1), t.Logf)
 			if err := c.start(1); err != nil {
 				t.Skipf("no shell: %v", err)
 			}
@@ -42,7 +43,7 @@ func TestWorkerThatEndsByItself(t *testing.T) {
 }
 
 func TestStartOfNoProgram(t *testing.T) {
-	c := newCrew(Config{Executable: "/none/at/all"}, workerConfig{}, newKiller(0, 0, 1))
+	c := newCrew(Config{Executable: "/none/at/all"}, workerConfig{}, newKiller(0, 0, 1), t.Logf)
 	if err := c.start(1); err == nil || !strings.Contains(err.Error(), "start worker 1") {
 		t.Error(err)
 	}
@@ -77,5 +78,17 @@ func TestTailKeepsTheLastLines(t *testing.T) {
 	}
 	if got := tl.String(); got != strings.Repeat("more\n", tailLines-1)+"last" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestCrewShowsTheFirstErrors(t *testing.T) {
+	var said []string
+	c := &crew{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	for i := range 100 {
+		c.failed(&child{number: 2}, event{Invoice: fmt.Sprint(i), Error: "no such table"})
+		c.failed(&child{number: 2}, event{Invoice: "in flight elsewhere"})
+	}
+	if len(said) != maxErrors+1 || said[0] != "worker 2, order 0: no such table" || !strings.Contains(c.lastError, "order 99") {
+		t.Errorf("said %q, last %q", said, c.lastError)
 	}
 }

@@ -47,15 +47,17 @@ func (n *naive) run(ctx context.Context) error {
 func (n *naive) loop(ctx context.Context) error {
 	for {
 		ds, err := n.source.Receive(ctx, 1)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, broker.ErrOutage):
-			if pause(ctx, naivePause) != nil {
-				return nil
-			}
-		case err != nil:
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // told to stop
+		}
+		if err != nil && !errors.Is(err, broker.ErrOutage) {
 			return err
+		}
+		if err != nil {
+			select {
+			case <-time.After(naivePause):
+			case <-ctx.Done():
+			}
 		}
 		for _, d := range ds {
 			// What has begun is finished; a stop is no failure.

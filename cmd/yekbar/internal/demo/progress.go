@@ -13,8 +13,7 @@ const (
 )
 
 // A progress shows where the run is. On a terminal it is one line that is
-// written over; elsewhere a line now and then. What can't be shown is no
-// reason to stop.
+// written over; elsewhere a line now and then.
 type progress struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -38,9 +37,9 @@ func (p *progress) show(line string) {
 	}
 	p.last, p.shown = now, line
 	if p.columns > 0 {
-		fmt.Fprint(p.w, "\r\x1b[K"+line)
+		p.write("\r\x1b[K" + line)
 	} else {
-		fmt.Fprintln(p.w, line)
+		p.write(line + "\n")
 	}
 }
 
@@ -49,11 +48,11 @@ func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.columns > 0 && p.shown != "" {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		p.write("\r\x1b[K")
 	}
-	fmt.Fprintf(p.w, format+"\n", args...)
+	p.write(fmt.Sprintf(format, args...) + "\n")
 	if p.columns > 0 && p.shown != "" {
-		fmt.Fprint(p.w, p.shown)
+		p.write(p.shown)
 	}
 }
 
@@ -62,7 +61,10 @@ func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.columns > 0 && p.shown != "" {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		p.write("\r\x1b[K")
 		p.shown = ""
 	}
 }
+
+// write writes; what can't be shown is no reason to stop.
+func (p *progress) write(s string) { _, _ = io.WriteString(p.w, s) }

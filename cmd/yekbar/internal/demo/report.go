@@ -166,6 +166,9 @@ func (r *Report) notes() []string {
 			"and what comes twice counts twice.",
 			"Yekbar acknowledges after COMMIT, and knows what is done: leave out --naive.")
 	}
+	if failed := r.Dead - r.Conflicts; failed > 0 {
+		notes = append(notes, fmt.Sprintf("%s failed again and again and were set aside: see held_messages.", plural(failed, "order", "orders")))
+	}
 	if r.BadLines > 0 {
 		notes = append(notes, fmt.Sprintf("%s of the input were no orders and are not in these numbers (see above).", plural(int64(r.BadLines), "line", "lines")))
 	}

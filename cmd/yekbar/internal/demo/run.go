@@ -175,7 +175,7 @@ func (r *run) work(ctx context.Context) (err error) {
 	expected := int(float64(r.input.count) * (1 + c.Duplicates/100))
 	r.crew = newCrew(c, workerConfig{
 		Database: c.Database, Broker: r.channel.url, Stream: r.channel.stream, Naive: c.Naive, Seed: c.Seed,
-	}, newKiller(c.Kills, expected, c.Seed))
+	}, newKiller(c.Kills, expected, c.Seed), r.progress.say)
 	r.began = time.Now()
 	defer func() {
 		r.took = time.Since(r.began)
@@ -200,14 +200,11 @@ func (r *run) work(ctx context.Context) (err error) {
 func (r *run) until(ctx context.Context, publish func(context.Context) error) error {
 	shopping, stop := context.WithCancel(ctx)
 	published := make(chan error, 1)
-	go func() { published <- publish(shopping) }()
+	var shop sync.WaitGroup
+	shop.Go(func() { published <- publish(shopping) })
+	defer shop.Wait()
+	defer stop()
 	publishing := true
-	defer func() {
-		stop()
-		if publishing {
-			<-published // that it was stopped
-		}
-	}()
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	watch := stall{since: time.Now()}

@@ -102,6 +102,8 @@ func (r *reporting) Process(ctx context.Context, m *yekbar.Message) (yekbar.Resu
 		e.Kind = eventConflict
 	case err != nil && ctx.Err() != nil:
 		return result, err // it is being stopped
+	case errors.Is(err, yekbar.ErrInFlight):
+		e.Kind = eventGivenBack // its copy is being handled; no news
 	case err != nil:
 		e.Kind, e.Error = eventGivenBack, short(err)
 	case result.Outcome == yekbar.Duplicate:
@@ -166,7 +168,7 @@ func die() {
 		err = p.Kill()
 	}
 	if err != nil {
-		os.Exit(137) // as a shell reports SIGKILL
+		panic(err) // whatever happens, nothing more is done
 	}
 	select {}
 }

@@ -36,38 +36,38 @@ func (x *xidText) Scan(src any) error {
 	return err
 }
 
-// keepOld bounds how many transactions with unknown COMMIT are remembered.
+// keepOld bounds how many lost transactions are remembered.
 const keepOld = 64
 
-// remember keeps the id of a transaction whose COMMIT is unknown: its backend
-// may still hold the claim.
-func (s *Store) remember(xid uint64) {
-	if xid == 0 {
+// remember keeps the token of a transaction whose connection is lost: its
+// backend may still hold the claim.
+func (s *Store) remember(token int64) {
+	if token == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if slices.Contains(s.old, token) {
+		return
+	}
 	if len(s.old) == keepOld {
 		s.old = s.old[1:]
 	}
-	s.old = append(s.old, xid)
+	s.old = append(s.old, token)
 }
 
-// endOld ends the backends whose COMMIT is unknown, so that their claims hold
-// up nobody. A transaction id names one transaction ever, so it can't be
-// another's. It is tried once: the error goes to the attempt that meets the
-// claim.
+// endOld ends the backends of lost transactions, so that their claims hold up
+// nobody. The error goes to the attempt that meets the claim.
 func (s *Store) endOld(ctx context.Context, conn *pgx.Conn) error {
 	s.mu.Lock()
 	old := slices.Clone(s.old)
 	s.mu.Unlock()
-	for _, xid := range old {
-		// pg_stat_activity has the lower half.
-		if _, err := conn.Exec(ctx, endOld, xidString(xid&0xffffffff)); err != nil {
+	for _, token := range old {
+		if _, err := conn.Exec(ctx, endOld, token); err != nil {
 			return err
 		}
 		s.mu.Lock()
-		s.old = slices.DeleteFunc(s.old, func(x uint64) bool { return x == xid })
+		s.old = slices.DeleteFunc(s.old, func(t int64) bool { return t == token })
 		s.mu.Unlock()
 	}
 	return nil
@@ -79,5 +79,5 @@ func withOld(err, oldErr error) error {
 	if oldErr == nil || !errors.Is(err, yekbar.ErrInFlight) {
 		return err
 	}
-	return fmt.Errorf("%w (the backend of an earlier COMMIT whose outcome is unknown could not be ended: %w)", err, oldErr)
+	return fmt.Errorf("%w (the backend of a lost connection could not be ended: %w)", err, oldErr)
 }
