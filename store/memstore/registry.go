@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/yekbar-go/yekbar"
@@ -44,7 +45,7 @@ func (s *Store) Register(ctx context.Context, r yekbar.Registration) error {
 		c.subscription = r.Subscription
 	}
 	for _, former := range r.FormerNames {
-		if to := s.consumers[former].renamedTo; to != "" && to != r.Consumer {
+		if to := s.consumers[former].renamedTo; to != "" && to != r.Consumer && !slices.Contains(r.FormerNames, to) {
 			return &yekbar.RenamedError{Consumer: former, Now: to}
 		}
 	}

@@ -38,7 +38,8 @@ type check[Tx any] struct {
 func checks[Tx any]() []check[Tx] {
 	return slices.Concat(
 		claimChecks[Tx](), raceChecks[Tx](), batchChecks[Tx](), failureChecks[Tx](), contextChecks[Tx](),
-		boundaryChecks[Tx](), bindChecks[Tx](), holdChecks[Tx](), heldChecks[Tx](), dueChecks[Tx](), attemptChecks[Tx](), abilityChecks[Tx](), statementChecks[Tx](), schemaChecks[Tx](), mapChecks[Tx](),
+		boundaryChecks[Tx](), bindChecks[Tx](), holdChecks[Tx](), heldChecks[Tx](), dueChecks[Tx](), attemptChecks[Tx](), scheduleChecks[Tx](),
+		operatorChecks[Tx](), auditChecks[Tx](), retentionChecks[Tx](), registryChecks[Tx](), abilityChecks[Tx](), statementChecks[Tx](), schemaChecks[Tx](), mapChecks[Tx](),
 	)
 }
 
@@ -121,6 +122,13 @@ func (e *env[Tx]) adds(keys ...string) body[Tx] {
 	}
 }
 
+// failing returns a body that adds 1 to each of the keys, and fails.
+func (e *env[Tx]) failing(keys ...string) body[Tx] {
+	return func(ctx context.Context, tx Tx, fresh []int) error {
+		return errors.Join(e.adds(keys...)(ctx, tx, fresh), errBusiness)
+	}
+}
+
 // settle is Attempt, repeated while the store says "try again", as a consumer
 // does.
 func (e *env[Tx]) settle(cs []yekbar.Claim, fn body[Tx]) ([]yekbar.Claimed, error) {
@@ -154,6 +162,22 @@ func (e *env[Tx]) apply(id string, fn body[Tx]) bool {
 		e.Fatalf("Attempt for one claim gave %d answers", len(got))
 	}
 	return got[0].Fresh
+}
+
+// applyWithResult is apply for a message that stores a result; it is fresh, or
+// the check ends.
+func (e *env[Tx]) applyWithResult(id, result string) {
+	e.Helper()
+	fresh := e.apply(id, func(_ context.Context, tx Tx, _ []int) error {
+		s, err := e.Store.Bind(tx)
+		if err != nil {
+			return err
+		}
+		return s.SetResult(e.ctx, claim(id), []byte(result))
+	})
+	if !fresh {
+		e.Fatalf("message %q was applied before", id)
+	}
 }
 
 // wantCounter and the other want functions are called with no transaction
@@ -305,11 +329,19 @@ type holder struct {
 // hold starts a holder that adds 1 to key and returns once it is inside fn.
 func (e *env[Tx]) hold(id, key string) *holder {
 	e.Helper()
+	return e.holdClaim(claim(id), key)
+}
+
+
+// holdClaim is hold for a claim of any kind.
+func (e *env[Tx]) holdClaim(c yekbar.Claim, key string) *holder {
+	e.Helper()
+	id := c.MessageID
 	h := &holder{release: make(chan error, 1)}
 	entered := make(chan struct{})
 	ctx, cancel := context.WithCancel(e.ctx)
 	h.running = e.start(func() ([]yekbar.Claimed, error) {
-		return e.Store.Attempt(e.ctx, claimsOf(id), func(ctx2 context.Context, tx Tx, fresh []int) error {
+		return e.Store.Attempt(e.ctx, []yekbar.Claim{c}, func(ctx2 context.Context, tx Tx, fresh []int) error {
 			if err := e.Add(ctx2, tx, key, 1); err != nil {
 				return err
 			}

@@ -23,7 +23,8 @@ type twin struct {
 // TestTwins: each wrong store fails the checks that are there for it, and each
 // check has a wrong store that it catches.
 func TestTwins(t *testing.T) {
-	twins := slices.Concat(claimTwins, attemptTwins, boundaryTwins, sessionTwins, holdTwins, dueTwins, heldTwins, countTwins, statementTwins, schemaTwins)
+	twins := slices.Concat(claimTwins, attemptTwins, boundaryTwins, sessionTwins, holdTwins, dueTwins, heldTwins, countTwins,
+		operatorTwins, retentionTwins, registryTwins, scheduleTwins, statementTwins, schemaTwins)
 	proven := map[string]bool{}
 	for _, w := range twins {
 		for _, name := range w.caught {
