@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,10 +61,11 @@ func (l *lab) start(h handler, yc yekbar.Config, wc worker.Config) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.w.Run(ctx) }()
-	p.stop = func() error {
+	p.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
-	}
+	})
+	l.t.Cleanup(func() { _ = p.stop() }) // a test that failed has said so
 	return p
 }
 
@@ -134,6 +137,7 @@ type database struct {
 
 	forgetsStarts bool // Start records nothing
 	knowsAll      bool // Claim finds every message
+	knowsNothing  bool // Claim finds none
 	writes        atomic.Int64
 }
 
@@ -206,6 +210,9 @@ func (d *database) ClearAttempts(ctx context.Context, consumer, id string) error
 func (d *database) Claim(ctx context.Context, consumer, id string) (yekbar.Claimed, error) {
 	if err := d.gone(); err != nil || d.knowsAll {
 		return yekbar.Claimed{}, err
+	}
+	if d.knowsNothing {
+		return yekbar.Claimed{}, yekbar.ErrNoClaim
 	}
 	return d.Store.Claim(ctx, consumer, id)
 }
@@ -288,6 +295,8 @@ func (d *mortal) Extend(ctx context.Context) error {
 	}
 	return d.Delivery.Extend(ctx)
 }
+
+func logTo(b *strings.Builder) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // A guarantee holds, and its twin, which has one thing wrong, is caught.
 type guarantee struct {
