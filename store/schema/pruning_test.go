@@ -65,3 +65,20 @@ func TestWatermark(t *testing.T) {
 		t.Error("the watermark went back with the clock")
 	}
 }
+
+// Claims of a former name may be gone up to its watermark, and were there since
+// it was first seen.
+func TestMergedWatermark(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	own := Pruning{FirstSeen: at(50), CalledAt: at(55)}
+	former := Pruning{FirstSeen: at(1), Watermark: at(30), CalledAt: at(40), Published: at(30), PublishedAt: at(40), Prunable: at(29)}
+	if got := own.Merge(former); got != (Pruning{FirstSeen: at(1), Watermark: at(30), CalledAt: at(55)}) {
+		t.Errorf("merged: %+v", got)
+	}
+	if got := former.Merge(own); got.Watermark != at(30) || got.FirstSeen != at(1) || got.CalledAt != at(55) || got.Prunable != at(29) {
+		t.Errorf("merged: %+v", got)
+	}
+	if got := own.Merge(Pruning{}); got != own {
+		t.Errorf("merged with nothing: %+v", got)
+	}
+}

@@ -19,6 +19,7 @@ func holdChecks[Tx any]() []check[Tx] {
 		{name: "Hold takes any content", run: holdContent[Tx]},
 		{name: "Hold waits for an attempt in flight", run: holdInFlight[Tx]},
 		{name: "Hold against Attempt: one of them", run: holdRace[Tx]},
+		{name: "Hold by several: one held message", run: holdSeveral[Tx]},
 		{name: "a parked message is taken over by an attempt", run: fromParked[Tx], single: true},
 		{name: "without Features.Holding there is no HoldingStore", run: holdUndeclared[Tx]},
 	}
@@ -208,6 +209,30 @@ func holdRace[Tx any](e *env[Tx]) {
 	e.wantClaims(rounds)
 	e.wantHeld(holds)
 	e.Logf("%d applied, %d held", applies, holds)
+}
+
+func holdSeveral[Tx any](e *env[Tx]) {
+	s := e.holding()
+	const rounds = 12
+	for i := range rounds {
+		id := fmt.Sprintf("m-%d", i)
+		var all sync.WaitGroup
+		for n := range 4 {
+			all.Go(func() {
+				state := yekbar.StateDead
+				if n%2 == 0 {
+					state = yekbar.StateParked
+				}
+				if !e.take(s, held(id, state, yekbar.ReasonAttempts)) {
+					e.Errorf("round %d: Hold, four at once, was answered with: applied meanwhile", i)
+				}
+			})
+		}
+		all.Wait()
+		e.wantState(id, yekbar.StateDead) // which stays, whenever it came
+		e.wantHeld(i + 1)
+	}
+	e.wantClaims(rounds)
 }
 
 func fromParked[Tx any](e *env[Tx]) {

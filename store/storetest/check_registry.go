@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/yekbar-go/yekbar"
@@ -35,6 +36,20 @@ func (e *env[Tx]) mustRegister(consumer, subscription string, former ...string) 
 	}
 }
 
+// registerAtOnce is mustRegister by four workers that start at the same moment.
+func (e *env[Tx]) registerAtOnce(consumer, subscription string, former ...string) {
+	e.Helper()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := e.register(consumer, subscription, former...); err != nil {
+				e.Errorf("Register of %q over %q, formerly %q, four at once: %v", consumer, subscription, former, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func subscriptions[Tx any](e *env[Tx]) {
 	s := e.registry()
 	want := func(stored, subscription string) {
@@ -45,7 +60,7 @@ func subscriptions[Tx any](e *env[Tx]) {
 		}
 	}
 	e.mustRegister(suite, "")
-	e.mustRegister(suite, "nats A/x")
+	e.registerAtOnce(suite, "nats A/x")
 	for range 2 {
 		e.mustRegister(suite, "nats A/x")
 		e.mustRegister(suite, "")
@@ -100,8 +115,8 @@ func renames[Tx any](e *env[Tx]) {
 	if e.features.Operator {
 		e.done("SetPaused", func() error { return e.operator().SetPaused(e.ctx, suite, true, someone) })
 	}
-	e.mustRegister("new", "nats A/x", suite)
-	e.mustRegister("new", "nats A/x", suite) // as every start does
+	e.registerAtOnce("new", "nats A/x", suite) // by all workers of a new release
+	e.mustRegister("new", "nats A/x", suite)   // as every start does
 
 	for i := range many {
 		e.wantOf("new", fmt.Sprintf("m-%03d", i), yekbar.StateApplied)

@@ -332,7 +332,6 @@ func (e *env[Tx]) hold(id, key string) *holder {
 	return e.holdClaim(claim(id), key)
 }
 
-
 // holdClaim is hold for a claim of any kind.
 func (e *env[Tx]) holdClaim(c yekbar.Claim, key string) *holder {
 	e.Helper()

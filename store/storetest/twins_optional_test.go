@@ -106,6 +106,14 @@ var holdTwins = []twin{
 			h.Reason = yekbar.ReasonPermanent
 			return r.Hold(ctx, &h)
 		})},
+	{"replaces the dead by the parked", []string{"Hold by several: one held message", "Hold again: parked is replaced, dead stays"},
+		holds(func(r *right, ctx context.Context, h yekbar.HeldMessage) (bool, error) {
+			ok, err := r.Hold(ctx, &h)
+			if c, cerr := r.Claim(ctx, h.Consumer, h.MessageID); cerr == nil && c.State == yekbar.StateDead {
+				err = errors.Join(err, r.Replay(ctx, h.Consumer, h.MessageID, nil, yekbar.Actor{Name: "twin", Reason: "wrong"}))
+			}
+			return ok, err
+		})},
 	{"never replaces the parked", []string{"Hold again: parked is replaced, dead stays"},
 		func(r *right, _ *instance) yekbar.Store[tx] {
 			var first atomic.Bool
