@@ -9,5 +9,6 @@
 //
 // Transactions buffer their writes and see their own. At COMMIT, a transaction
 // that has read what another changed since fails with ErrTransient, as a
-// database does at SERIALIZABLE; nothing but a claim is ever waited for.
+// database does at SERIALIZABLE; nothing but a claim is ever waited for. What is
+// due, leased or kept goes by a clock that Later moves.
 package memstore

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"time"
 
@@ -177,4 +178,13 @@ func heldPages[Tx any](e *env[Tx]) {
 		break
 	}
 	e.wantHeld(len(ids) + 1)
+	gone, cancel := context.WithCancel(e.ctx)
+	cancel()
+	for h, err := range s.Held(gone, yekbar.HeldFilter{}) {
+		if err != nil {
+			return
+		}
+		e.Errorf("held, when the context had ended: %q", h.MessageID)
+	}
+	e.Error("Held, when the context had ended, gave no error: nothing would seem to be held")
 }

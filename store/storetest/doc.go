@@ -7,8 +7,9 @@
 //	}
 //
 // A store that speaks SQL leaves the business operations to [SQL], and gives
-// four functions: execute in a transaction, execute outside, read a number,
-// begin.
+// the names of its tables and four functions: execute in a transaction, execute
+// outside, read a number, begin. Tables that are not those of the package
+// schema need an Instance.Later of their own.
 //
 // The suite tests exactly what Features declares. What is not declared must be
 // absent (no interface, or ErrUnsupported), and is otherwise skipped with a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/yekbar-go/yekbar"
@@ -100,6 +101,22 @@ func operates(wrong func(r *right, s *operating)) func(*right, *instance) yekbar
 	}
 }
 
+// sessions binds transactions.
+type sessions func(t tx) (yekbar.Session, error)
+
+func (s sessions) Bind(t tx) (yekbar.Session, error) { return s(t) }
+
+// remembering keeps results beside the store.
+type remembering struct {
+	yekbar.Session
+	results *sync.Map
+}
+
+func (s remembering) SetResult(ctx context.Context, c yekbar.Claim, result []byte) error {
+	s.results.Store(c.MessageID, result)
+	return s.Session.SetResult(ctx, c, result)
+}
+
 const (
 	replayed  = "a dead message is replayed"
 	corrected = "a corrected payload is replayed, and the old one kept"
@@ -154,6 +171,28 @@ var operatorTwins = []twin{
 		operates(func(_ *right, s *operating) {
 			s.discard = func(context.Context, string, string, yekbar.Actor) error { return nil }
 		})},
+	{"keeps results without their claims", []string{"a claim is forgotten", pruned},
+		func(r *right, _ *instance) yekbar.Store[tx] {
+			var results sync.Map
+			return struct {
+				altered
+				sessions
+			}{
+				altered{r, func(ctx context.Context, cs []yekbar.Claim, fn body) ([]yekbar.Claimed, error) {
+					got, err := r.Attempt(ctx, cs, fn)
+					for i := range got {
+						if old, ok := results.Load(cs[i].MessageID); ok && !got[i].Fresh {
+							got[i].Result = old.([]byte)
+						}
+					}
+					return got, err
+				}},
+				func(t tx) (yekbar.Session, error) {
+					s, err := r.Bind(t)
+					return remembering{s, &results}, err
+				},
+			}
+		}},
 	{"forgets nothing", []string{"a claim is forgotten"},
 		operates(func(_ *right, s *operating) { s.forget = func() error { return nil } })},
 	{"discards without waiting for an attempt in flight", []string{"changes by hand wait for an attempt in flight"},

@@ -139,11 +139,26 @@ var heldTwins = []twin{
 			slices.Reverse(hs)
 			return hs
 		})},
+	{"hides why the list ended", []string{pages},
+		func(r *right, _ *instance) yekbar.Store[tx] { return silent{r} }},
 	{"begins each page anew", []string{pages},
 		lists(func(f *yekbar.HeldFilter, hs []*yekbar.HeldMessage) []*yekbar.HeldMessage {
 			f.After = 0
 			return hs
 		})},
+}
+
+// silent is the right store without the errors of Held.
+type silent struct{ *right }
+
+func (s silent) Held(ctx context.Context, f yekbar.HeldFilter) iter.Seq2[*yekbar.HeldMessage, error] {
+	return func(yield func(*yekbar.HeldMessage, error) bool) {
+		for h, err := range s.right.Held(ctx, f) {
+			if err != nil || !yield(h, nil) {
+				return
+			}
+		}
+	}
 }
 
 // counting is the right store with another count of attempts; what is nil is
