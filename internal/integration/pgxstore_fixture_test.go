@@ -128,8 +128,7 @@ func (f pgxFixture) instance(t testing.TB, conns int32) *storetest.Instance[pgx.
 	}
 	storetest.SQL[pgx.Tx]{
 		Dialect: "postgresql",
-		Claims:  names.Table(schema.PostgreSQL, schema.ProcessedMessages),
-		Held:    names.Table(schema.PostgreSQL, schema.HeldMessages),
+		Table:   func(table string) string { return names.Table(schema.PostgreSQL, table) },
 		Exec: func(ctx context.Context, tx pgx.Tx, text string) error {
 			_, err := tx.Exec(ctx, text)
 			return err
