@@ -71,6 +71,8 @@ type OperatorStore interface {
 // clock.
 type ConsumerStatus struct {
 	Name         string
+	Subscription string    // as registered; "": none
+	Watermark    time.Time // see Window; zero when none was published
 	Parked, Dead int64
 	Reasons      map[string]int64 // held messages by reason
 	OldestParked time.Time        // zero when none is

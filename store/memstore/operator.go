@@ -154,7 +154,10 @@ func (s *Store) Consumers(context.Context) ([]yekbar.ConsumerStatus, error) {
 			return st
 		}
 		c := s.consumers[name]
-		return yekbar.ConsumerStatus{Name: name, Reasons: map[string]int64{}, Paused: c.paused, PausedBy: c.pausedBy, PausedAt: c.pausedAt}
+		return yekbar.ConsumerStatus{
+			Name: name, Subscription: c.subscription, Watermark: c.pruning.Watermark, Reasons: map[string]int64{},
+			Paused: c.paused, PausedBy: c.pausedBy, PausedAt: c.pausedAt,
+		}
 	}
 	for name, c := range s.consumers {
 		if c.renamedTo == "" {
