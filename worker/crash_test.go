@@ -20,10 +20,8 @@ import (
 func killing(l *lab, rounds int, poison func(m *yekbar.Message) bool, wc worker.Config) (kills int) {
 	for range rounds {
 		died := make(chan struct{}, 1)
-		var p *process
-		p = l.start(func(ctx context.Context, tx *memstore.Tx, m *yekbar.Message) error {
+		p := l.start(func(ctx context.Context, tx *memstore.Tx, m *yekbar.Message) error {
 			if poison(m) {
-				p.kill()
 				died <- struct{}{}
 				<-ctx.Done()
 				return ctx.Err()
@@ -38,7 +36,7 @@ func killing(l *lab, rounds int, poison func(m *yekbar.Message) bool, wc worker.
 		select {
 		case <-died:
 			kills++
-			go func() { _ = p.stop() }() // what it returns concerns nobody
+			p.kill()
 			continue
 		case <-time.After(time.Hour):
 		}
@@ -121,7 +119,6 @@ func TestCrashes(t *testing.T) {
 				pass(4 * time.Second)
 				if twin { // as if nothing were given back
 					p.kill()
-					go func() { _ = p.stop() }()
 					pass(time.Minute)
 					continue
 				}
@@ -151,7 +148,6 @@ func TestCrashes(t *testing.T) {
 				synctest.Wait()
 				pass(500 * time.Millisecond)
 				p.kill()
-				go func() { _ = p.stop() }()
 				pass(20 * time.Minute)
 				if twin {
 					if err := l.store.ClearAttempts(t.Context(), "inventory", "m-1"); err != nil {

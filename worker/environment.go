@@ -69,15 +69,20 @@ func (e *environment) pausing() bool {
 
 // unfit judges an error of the environment. It costs no attempt. It may be
 // this message's alone (the table of one type is missing): then it is parked
-// and others get their try. When it is everybody's, the consumer pauses.
+// and others get their try. When it is everybody's, the consumer pauses; each
+// message that probes is parked after it failed, so that the next one probes.
 func (w *Worker) unfit(ctx context.Context, j *job, err error) answer {
-	everybodys, now := w.environment.met(class(err), j.name())
+	everybodys, now := w.environment.pausing(), false
+	if j.held == nil { // one that was parked has been counted
+		everybodys, now = w.environment.met(class(err), j.name())
+	}
 	if now {
 		w.counters.pauses.Add(1)
 		w.log.Error("the database is not fit for this consumer; it pauses itself", "messages", w.config.EnvironmentLimit, "error", err)
 	}
-	if everybodys {
-		return answer{outage: fmt.Errorf("the last %d messages failed alike: %w", w.config.EnvironmentLimit, err)}
+	all := fmt.Errorf("the last %d messages failed alike: %w", w.config.EnvironmentLimit, err)
+	if now || everybodys && (w.order == Strict || w.holding == nil || j.id == "") {
+		return answer{outage: all}
 	}
 	delay := min(unfitPause, w.config.Backoff.Max)
 	w.log.Warn("the database is not fit for this message", "message", j.name(), "again_in", delay, "error", err)
@@ -92,7 +97,12 @@ func (w *Worker) unfit(ctx context.Context, j *job, err error) answer {
 		a.Failed, a.Errors = j.held.Attempts, j.held.Errors
 	}
 	parked := w.park(ctx, j, yekbar.ReasonDelayed, delay, a)
-	parked.s = unclear // an environment is no outage, and no good sign
+	parked.s = unclear // no good sign, and no outage
+	if everybodys {
+		if parked.s = away; parked.v != acknowledge {
+			return answer{outage: all} // the database is read-only, or full
+		}
+	}
 	return parked
 }
 

@@ -47,7 +47,10 @@ type process struct {
 
 // kill ends the process as SIGKILL does: nothing that it does from now on
 // reaches the database or the broker, and its leases run out.
-func (p *process) kill() { p.dead.Store(true) }
+func (p *process) kill() {
+	p.dead.Store(true)
+	go func() { _ = p.stop() }() // what it returns concerns nobody
+}
 
 type handler = yekbar.Handler[*memstore.Tx]
 
@@ -139,6 +142,7 @@ type database struct {
 	knowsAll      bool // Claim finds every message
 	knowsNothing  bool // Claim finds none
 	writes        atomic.Int64
+	commit        atomic.Int64 // how long COMMIT takes
 }
 
 func (d *database) gone() error {
@@ -153,9 +157,13 @@ func (d *database) Attempt(ctx context.Context, cs []yekbar.Claim, fn func(conte
 	if err := d.gone(); err != nil {
 		return nil, err
 	}
-	return d.Store.Attempt(ctx, cs, func(ctx context.Context, tx *memstore.Tx, fresh []int) error {
+	claimed, err := d.Store.Attempt(ctx, cs, func(ctx context.Context, tx *memstore.Tx, fresh []int) error {
 		return errors.Join(fn(ctx, tx, fresh), d.gone())
 	})
+	if err == nil {
+		pass(time.Duration(d.commit.Load()))
+	}
+	return claimed, err
 }
 
 func (d *database) Hold(ctx context.Context, h *yekbar.HeldMessage) (bool, error) {

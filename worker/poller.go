@@ -110,19 +110,16 @@ func (w *Worker) poll(ctx context.Context) {
 	idle := pollMin
 	for {
 		w.poller.passed()
-		taken, full := 0, false
-		if w.gate.shut() == nil && !w.paused.now() {
-			if room := w.config.Concurrency - w.poller.holding(); room > 0 {
-				taken = w.takeParked(ctx, room)
-			} else {
-				full = true
-			}
-		}
+		room := w.config.Concurrency - w.poller.holding()
 		switch {
-		case taken > 0:
+		case w.paused.now():
+			room = 0
+		case w.gate.shut() != nil: // as in Worker.room
+			room = min(room, 1-min(1, w.jobs.len()+w.poller.holding()))
+		}
+		idle = min(2*idle, pollMax)
+		if room > 0 && w.takeParked(ctx, room) > 0 {
 			idle = pollMin
-		case !full:
-			idle = min(2*idle, pollMax)
 		}
 		if !w.poller.wait(ctx, idle) {
 			return

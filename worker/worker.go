@@ -18,6 +18,10 @@ import (
 // and give-backs may still take, and then how long closing the source may.
 const settleGrace = 10 * time.Second
 
+// commitGrace is how long a handler that was cancelled may take to end, for
+// nothing cancels a COMMIT.
+const commitGrace = 30 * time.Second
+
 // A Worker runs one consumer over one source.
 type Worker struct {
 	source     broker.Source
@@ -252,7 +256,7 @@ func (w *Worker) endHandlers(cancel context.CancelCauseFunc) error {
 	}
 	w.log.Warn("cancelling the handlers that still run", "grace", w.config.Grace)
 	cancel(errShutdown)
-	grace.Reset(settleGrace)
+	grace.Reset(commitGrace)
 	select {
 	case <-ended:
 		return nil
