@@ -20,6 +20,7 @@ type delivery struct {
 	msg         jetstream.Msg
 	attempt     int
 	coordinates string
+	received    time.Time // by the stream
 	lost        chan struct{}
 	turn        chan struct{} // holds one token: who has it settles
 
@@ -34,6 +35,7 @@ func (s *Source) deliver(m jetstream.Msg) *delivery {
 	d.turn <- struct{}{}
 	if meta, err := m.Metadata(); err == nil {
 		d.attempt = int(meta.NumDelivered)
+		d.received = meta.Timestamp
 		d.coordinates = fmt.Sprintf("%s %d", meta.Stream, meta.Sequence.Stream)
 	}
 	s.mu.Lock()
@@ -201,6 +203,9 @@ func (d *delivery) abandon() {
 
 // Coordinates returns the stream and the sequence in it.
 func (d *delivery) Coordinates() string { return d.coordinates }
+
+// ReceivedAt implements broker.Stamped: when the stream stored the message.
+func (d *delivery) ReceivedAt() time.Time { return d.received }
 
 func (d *delivery) Lost() <-chan struct{} { return d.lost }
 

@@ -20,6 +20,13 @@
 // but NATS can't carry a value with a line break, or one that begins or ends
 // with a space or tab: Publish refuses those rather than change them.
 //
+// # Going back
+//
+// Positions of the subscription are sequences of the stream. Rewind creates
+// the durable consumer anew with another start, which a stream that keeps its
+// messages by limits allows; one that deletes what was acknowledged does not,
+// and there a database that was restored to an earlier moment goes unnoticed.
+//
 // # The wait for acknowledgements
 //
 // A delivery's lease is the consumer's AckWait. Only as many messages are

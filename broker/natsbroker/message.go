@@ -19,7 +19,14 @@ var binding = cloudevents.NATS
 // msgIDHeader is the header by which the server recognises repeats.
 const msgIDHeader = jetstream.MsgIDHeader
 
-func decode(msg jetstream.Msg) (*yekbar.Message, error) {
+// A wireMsg is what a message is decoded from.
+type wireMsg interface {
+	Headers() nats.Header
+	Data() []byte
+	Subject() string
+}
+
+func decode(msg wireMsg) (*yekbar.Message, error) {
 	m := &yekbar.Message{Topic: msg.Subject(), Header: header(msg.Headers()), Payload: msg.Data()}
 	structured, err := isStructured(m.Header)
 	switch {

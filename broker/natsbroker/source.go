@@ -114,7 +114,7 @@ func NewSource(ctx context.Context, js jetstream.JetStream, c SourceConfig) (*So
 		js:        js,
 		consumer:  consumer,
 		config:    c,
-		caps:      capabilities(info, many),
+		caps:      capabilities(c, info, many),
 		receiving: make(chan struct{}, 1),
 		held:      map[*delivery]struct{}{},
 	}
@@ -173,7 +173,7 @@ func manySubjects(ctx context.Context, js jetstream.JetStream, stream string, in
 	return len(subjects) != 1 || !literal(subjects[0]), nil
 }
 
-func capabilities(info jetstream.ConsumerConfig, many bool) broker.Capabilities {
+func capabilities(c SourceConfig, info jetstream.ConsumerConfig, many bool) broker.Capabilities {
 	return broker.Capabilities{
 		StableID:    true,
 		Counts:      true,
@@ -184,6 +184,8 @@ func capabilities(info jetstream.ConsumerConfig, many bool) broker.Capabilities 
 		ConfirmsAck: true,
 		ManyTopics:  many,
 		MaxAttempts: max(info.MaxDeliver, 0),
+
+		Subscription: "nats " + c.Stream + "/" + c.Durable,
 	}
 }
 
