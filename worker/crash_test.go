@@ -136,6 +136,36 @@ func TestCrashes(t *testing.T) {
 			}
 			return l.appliedOnce("m-1", "m-2", "m-3")
 		}},
+		{"an outage while a suspect runs is no crash", func(t *testing.T, twin bool) error {
+			l := newLab(t, nil)
+			publish(t, l.b, numbered(1)...)
+			first := l.start(func(ctx context.Context, _ *memstore.Tx, _ *yekbar.Message) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}, yekbar.Config{}, worker.Config{})
+			await(time.Second)
+			first.kill()
+			await(2 * time.Minute)
+			var cut atomic.Bool
+			var p *process
+			ready := make(chan struct{})
+			p = l.start(func(_ context.Context, tx *memstore.Tx, m *yekbar.Message) error {
+				<-ready
+				if !cut.Swap(true) {
+					p.db.down.Store(true)
+				}
+				return apply(tx, m)
+			}, yekbar.Config{}, worker.Config{MaxCrashes: 1})
+			close(ready)
+			await(10 * time.Minute)
+			if twin {
+				p.kill()
+				p = l.start(counted, yekbar.Config{}, worker.Config{MaxCrashes: 1})
+			}
+			p.db.down.Store(false)
+			await(10 * time.Minute)
+			return errors.Join(p.stop(), l.appliedOnce("m-1"))
+		}},
 		{"attempts are counted over restarts", func(t *testing.T, twin bool) error {
 			l := newLab(t, nil)
 			publish(t, l.b, numbered(1)...)

@@ -99,7 +99,7 @@ func (w *Worker) unfit(ctx context.Context, j *job, err error) answer {
 	parked := w.park(ctx, j, yekbar.ReasonDelayed, delay, a)
 	parked.s = unclear // no good sign, and no outage
 	if everybodys {
-		if parked.s = away; parked.v != acknowledge {
+		if parked.s, parked.unfit = away, all; parked.v != acknowledge {
 			return answer{outage: all} // the database is read-only, or full
 		}
 	}

@@ -38,6 +38,7 @@ type answer struct {
 	v      verdict
 	s      service
 	outage error
+	unfit  error // why s is away, with a verdict
 }
 
 // handle brings the jobs of a run to their verdicts. It reports whether its
@@ -120,8 +121,10 @@ func (w *Worker) attempt(ctx context.Context, r *run, js []*job) (outage error, 
 		switch {
 		case a.outage != nil:
 			outage, s = a.outage, away
-		case r.finish(j, a.v) && s != away:
-			s = max(s, a.s)
+		case r.finish(j, a.v):
+			if s = max(s, a.s); outage == nil {
+				outage = a.unfit
+			}
 		}
 	}
 	var ready []*job
@@ -132,7 +135,7 @@ func (w *Worker) attempt(ctx context.Context, r *run, js []*job) (outage error, 
 			ready = append(ready, j)
 		}
 	}
-	if len(ready) == 0 || outage != nil || r.replaced() {
+	if len(ready) == 0 || s == away || r.replaced() {
 		return outage, s
 	}
 	began := time.Now()
@@ -175,7 +178,7 @@ func (w *Worker) process(ctx context.Context, js []*job) []yekbar.BatchResult {
 	}
 	var r yekbar.BatchResult
 	if js[0].held != nil {
-		r.Result, r.Err = w.held.ProcessHeld(ctx, js[0].held)
+		r.Result, r.Err = w.p.ProcessHeld(ctx, js[0].held)
 	} else {
 		r.Result, r.Err = w.p.Process(ctx, js[0].m)
 	}

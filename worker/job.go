@@ -75,7 +75,7 @@ func (w *Worker) arrived(d broker.Delivery) *job {
 	j.again = n > 1 || redelivered
 	j.m, j.bad = d.Message()
 	if j.m != nil {
-		if c, err := w.identify(j.m); err == nil {
+		if c, err := w.p.Identify(j.m); err == nil {
 			j.id, j.mark = c.MessageID, c.Fingerprint
 		}
 	}

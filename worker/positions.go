@@ -41,7 +41,7 @@ func (w *Worker) checkPositions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		claim, err := w.identify(m)
+		claim, err := w.p.Identify(m)
 		if err != nil {
 			continue // it was set aside under another name
 		}

@@ -46,7 +46,7 @@ func (x *window) now() (watermark, now time.Time, ok bool) {
 
 // publishWindow publishes the watermark, and learns which is in force.
 func (w *Worker) publishWindow(ctx context.Context) error {
-	v, err := w.claims.Watermark(ctx, w.p.Name(), w.keep)
+	v, err := w.claims.Watermark(ctx, w.p.Name(), w.p.Retention())
 	if err == nil {
 		w.window.set(v)
 	}
@@ -61,9 +61,9 @@ func (w *Worker) beyond(ctx context.Context, j *job) (a answer, done bool) {
 	if !ok || w.claims == nil || w.operator == nil || j.id == "" {
 		return answer{}, false
 	}
-	received := stamped.ReceivedAt()
+	received, keep := stamped.ReceivedAt(), w.p.Retention()
 	watermark, now, ok := w.window.now()
-	if received.IsZero() || ok && !received.Before(watermark) && (w.keep == yekbar.KeepForever || now.Sub(received) <= w.keep/2) {
+	if received.IsZero() || ok && !received.Before(watermark) && (keep == yekbar.KeepForever || now.Sub(received) <= keep/2) {
 		return answer{}, false
 	}
 	asking, cancel := recording(ctx)
@@ -115,7 +115,7 @@ func (w *Worker) notePruning(ctx context.Context, err error) {
 // pruneAll deletes in small batches with pauses that are longer than they
 // took, so that messages don't feel it.
 func (w *Worker) pruneAll(ctx context.Context) error {
-	if err := w.publishWindow(ctx); err != nil || w.keep == yekbar.KeepForever {
+	if err := w.publishWindow(ctx); err != nil || w.p.Retention() == yekbar.KeepForever {
 		return err
 	}
 	for {

@@ -20,6 +20,10 @@ func (w *Worker) start(ctx context.Context, r *run, j *job) (a answer, done bool
 	if w.attempts == nil || j.id == "" || !j.suspect && j.held == nil {
 		return answer{}, false
 	}
+	w.clearStart(ctx, j) // of an attempt that an outage ended
+	if j.started {
+		return answer{v: stay(w.config.Backoff.Min)}, true
+	}
 	recordCtx, cancel := recording(ctx)
 	defer cancel()
 	was, err := w.attempts.Start(recordCtx, w.p.Name(), j.id, w.within)

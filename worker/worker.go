@@ -30,13 +30,11 @@ type Worker struct {
 	p          Processor
 	config     Config
 	order      Order
-	keep       time.Duration // how long claims are kept
 	within     time.Duration // a suspect, or a message taken from the parked ones, ends within
 	log        *slog.Logger
 
 	// What the store can do; each is nil when it can't.
-	holding   yekbar.HoldingStore // with held
-	held      heldProcessor
+	holding   yekbar.HoldingStore
 	attempts  yekbar.AttemptStore
 	operator  yekbar.OperatorStore
 	claims    yekbar.RetentionStore
@@ -81,7 +79,6 @@ func New(src broker.Source, p Processor, c Config) (*Worker, error) {
 		p:           p,
 		config:      c,
 		order:       c.Order,
-		keep:        yekbar.KeepForever,
 		log:         c.Logger.With("consumer", p.Name()),
 		stopping:    make(chan struct{}),
 		queue:       newQueue(),
@@ -118,27 +115,8 @@ func (w *Worker) findAbilities() {
 	w.operator, _ = yekbar.Find[yekbar.OperatorStore](store)
 	w.registry, _ = yekbar.Find[yekbar.RegistryStore](store)
 	w.positions, _ = yekbar.Find[yekbar.PositionStore](store)
-	if w.held, _ = w.p.(heldProcessor); w.held == nil {
-		w.holding = nil // what was parked would never be taken
-	}
-	if k, ok := w.p.(keeper); ok {
-		w.keep = k.Retention()
-		w.claims, _ = yekbar.Find[yekbar.RetentionStore](store)
-	}
-	timeout := 10 * time.Second
-	if b, ok := w.p.(bounded); ok && b.Timeout() > 0 {
-		timeout = b.Timeout()
-	}
-	w.within = 3*timeout + recordTimeout
-}
-
-// identify returns a message's claim.
-func (w *Worker) identify(m *yekbar.Message) (yekbar.Claim, error) {
-	if i, ok := w.p.(identifier); ok {
-		return i.Identify(m)
-	}
-	id, err := m.Identity()
-	return yekbar.Claim{Consumer: w.p.Name(), MessageID: id, Fingerprint: m.Fingerprint()}, err
+	w.claims, _ = yekbar.Find[yekbar.RetentionStore](store)
+	w.within = 3*w.p.Timeout() + recordTimeout
 }
 
 // Run returns nil when ctx ended and everything in flight is settled. When ctx

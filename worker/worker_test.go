@@ -36,6 +36,8 @@ func (p *processor) Unwrap() any            { return p.store }
 func (p *processor) Scoped() bool           { return p.scoped }
 func (p *processor) Timeout() time.Duration { return p.timeout }
 
+func (p *processor) Retention() time.Duration { return yekbar.KeepForever }
+
 func (p *processor) Identify(m *yekbar.Message) (yekbar.Claim, error) {
 	id, err := m.Identity()
 	return yekbar.Claim{Consumer: p.Name(), MessageID: id, Fingerprint: m.Fingerprint()}, err

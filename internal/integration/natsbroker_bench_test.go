@@ -17,22 +17,16 @@ import (
 
 // instant is a processor that only counts down.
 type instant struct {
+	plain
 	left atomic.Int64
 	done chan struct{}
 }
-
-func (*instant) Name() string { return "inventory" }
-func (*instant) Unwrap() any  { return nil }
 
 func (p *instant) Process(context.Context, *yekbar.Message) (yekbar.Result, error) {
 	if p.left.Add(-1) == 0 {
 		close(p.done)
 	}
 	return yekbar.Result{Outcome: yekbar.Applied}, nil
-}
-
-func (*instant) ProcessBatch(context.Context, []*yekbar.Message) []yekbar.BatchResult {
-	panic("not called")
 }
 
 // BenchmarkNATSBroker is what publishing, and receiving with acknowledgement,

@@ -21,8 +21,31 @@ import (
 	"github.com/yekbar-go/yekbar/worker"
 )
 
+// plain is what a processor says of itself that has no store.
+type plain struct{}
+
+func (plain) Name() string             { return "inventory" }
+func (plain) Unwrap() any              { return nil }
+func (plain) Scoped() bool             { return true }
+func (plain) Timeout() time.Duration   { return 10 * time.Second }
+func (plain) Retention() time.Duration { return yekbar.KeepForever }
+
+func (plain) Identify(m *yekbar.Message) (yekbar.Claim, error) {
+	id, err := m.Identity()
+	return yekbar.Claim{MessageID: id}, err
+}
+
+func (plain) ProcessBatch(context.Context, []*yekbar.Message) []yekbar.BatchResult {
+	panic("the worker processes one message at a time here")
+}
+
+func (plain) ProcessHeld(context.Context, *yekbar.HeldMessage) (yekbar.Result, error) {
+	panic("nothing is held without a store")
+}
+
 // counting is a processor that remembers IDs, as a claim would.
 type counting struct {
+	plain
 	slow time.Duration
 
 	mu        sync.Mutex
@@ -34,9 +57,6 @@ type counting struct {
 func newCounting() *counting {
 	return &counting{applied: map[string]bool{}, changed: make(chan struct{}, 1)}
 }
-
-func (c *counting) Name() string { return "inventory" }
-func (c *counting) Unwrap() any  { return nil }
 
 func (c *counting) Process(ctx context.Context, m *yekbar.Message) (yekbar.Result, error) {
 	if c.slow > 0 {
@@ -59,10 +79,6 @@ func (c *counting) Process(ctx context.Context, m *yekbar.Message) (yekbar.Resul
 	default:
 	}
 	return r, nil
-}
-
-func (c *counting) ProcessBatch(context.Context, []*yekbar.Message) []yekbar.BatchResult {
-	panic("not called")
 }
 
 func (c *counting) counts() (applied, processed int) {

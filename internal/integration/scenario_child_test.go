@@ -190,7 +190,7 @@ func runScenarioChild() (err error) {
 	var p worker.Processor
 	switch {
 	case c.Mode == twin || c.Mode == stopBetween:
-		p = &brokenTwin{c.Mode, db, store.claims}
+		p = &brokenTwin{mode: c.Mode, db: db, claims: store.claims}
 	case store.pgx:
 		pool, err := pgxpool.New(ctx, c.Database)
 		if err != nil {
@@ -264,13 +264,11 @@ func (d toldDelivery) Ack(ctx context.Context) error {
 
 // brokenTwin makes the change in one transaction and the claim in another.
 type brokenTwin struct {
+	plain
 	mode   mode
 	db     *sql.DB
 	claims string
 }
-
-func (b *brokenTwin) Name() string { return "twin" }
-func (b *brokenTwin) Unwrap() any  { return nil }
 
 func (b *brokenTwin) Process(ctx context.Context, m *yekbar.Message) (yekbar.Result, error) {
 	if _, err := b.db.ExecContext(ctx, "UPDATE stock SET units = units - 1"); err != nil {
@@ -281,8 +279,4 @@ func (b *brokenTwin) Process(ctx context.Context, m *yekbar.Message) (yekbar.Res
 	}
 	_, err := b.db.ExecContext(ctx, "INSERT INTO "+b.claims+" (consumer_name, message_id, state) VALUES ('twin', 'order-1', 'applied')")
 	return yekbar.Result{Outcome: yekbar.Applied}, err
-}
-
-func (b *brokenTwin) ProcessBatch(context.Context, []*yekbar.Message) []yekbar.BatchResult {
-	panic("the worker processes one message at a time here")
 }
