@@ -28,17 +28,28 @@ func waitOf(claims []yekbar.Claim) time.Duration {
 // checkClaims refuses what the tables can't keep apart.
 func checkClaims(claims []yekbar.Claim) error {
 	for _, c := range claims {
-		for _, p := range []struct {
-			name, s string
-			longest int
-		}{{"consumer", c.Consumer, 255}, {"message ID", c.MessageID, 512}} {
-			switch {
-			case p.s == "" || !utf8.ValidString(p.s) || strings.IndexByte(p.s, 0) >= 0:
-				return fmt.Errorf("sqlstore: the %s %q is empty, has NUL, or is not UTF-8", p.name, p.s)
-			case len(p.s) > p.longest:
-				return fmt.Errorf("sqlstore: the %s %.40q… has %d bytes; the tables hold %d", p.name, p.s, len(p.s), p.longest)
-			}
+		if err := checkText("consumer", c.Consumer, maxConsumer); err != nil {
+			return err
 		}
+		if err := checkText("message ID", c.MessageID, maxMessageID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What the tables hold, in bytes.
+const (
+	maxConsumer  = 255
+	maxMessageID = 512
+)
+
+func checkText(what, s string, longest int) error {
+	switch {
+	case s == "" || !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0:
+		return fmt.Errorf("sqlstore: the %s %q is empty, has NUL, or is not UTF-8", what, s)
+	case len(s) > longest:
+		return fmt.Errorf("sqlstore: the %s %.40q… has %d bytes; the tables hold %d", what, s, len(s), longest)
 	}
 	return nil
 }
@@ -64,7 +75,7 @@ func newStatements(d Dialect, n schema.Names) statements {
 	s.exists = "SELECT COUNT(*) FROM " + s.claims + " WHERE " + pk
 	s.setResult = "INSERT INTO " + s.results + " (consumer_name, message_id, result) VALUES (" +
 		d.placeholder(1) + ", " + d.placeholder(2) + ", " + d.placeholder(3) + ")"
-	s.lookup = "SELECT p.state, p.fingerprint, " + d.micros("p.processed_at") + ", r.result" + s.from() +
+	s.lookup = "SELECT p.state, p.fingerprint, " + d.micros("p.processed_at") + ", " + d.bytes("r.result") + s.from() +
 		" WHERE p.consumer_name = " + d.placeholder(1) + " AND p.message_id = " + d.placeholder(2)
 	switch d {
 	case PostgreSQL:
@@ -200,7 +211,7 @@ func (c *claiming) mustLookup(claim yekbar.Claim) (yekbar.Claimed, error) {
 	return old, err
 }
 
-func scanOld(row *sql.Row) (yekbar.Claimed, error) {
+func scanOld(row interface{ Scan(...any) error }) (yekbar.Claimed, error) {
 	var (
 		old yekbar.Claimed
 		at  instant

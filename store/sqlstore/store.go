@@ -23,12 +23,18 @@ type Store struct {
 	writer  *writer
 	orphans orphans
 	flavor  atomic.Pointer[flavor]
+	owner   string // of leases
 }
 
 var (
 	_ yekbar.Store[*sql.Tx] = (*Store)(nil)
 	_ yekbar.StatementStore = (*Store)(nil)
 	_ yekbar.HoldingStore   = (*Store)(nil)
+	_ yekbar.AttemptStore   = (*Store)(nil)
+	_ yekbar.OperatorStore  = (*Store)(nil)
+	_ yekbar.RetentionStore = (*Store)(nil)
+	_ yekbar.RegistryStore  = (*Store)(nil)
+	_ yekbar.PositionStore  = (*Store)(nil)
 	_ yekbar.Migrator       = (*Store)(nil)
 	_ yekbar.Checker        = (*Store)(nil)
 	_ yekbar.Validator      = (*Store)(nil)
@@ -37,7 +43,7 @@ var (
 // New returns a store; it connects to nothing. NewConsumer reports what is
 // wrong with c.
 func New(db *sql.DB, d Dialect, c Config) *Store {
-	s := &Store{db: db, dialect: d, cfg: c, names: c.names()}
+	s := &Store{db: db, dialect: d, cfg: c, names: c.names(), owner: processName()}
 	if g := s.guard(); g != nil {
 		s.writer = g.writer // one for all stores over the database
 	} else {
@@ -65,7 +71,8 @@ func (s *Store) guarded() bool { return s.guard() != nil }
 // other processes for Claim.Wait, then yekbar.ErrUnavailable.
 func (s *Store) Features() yekbar.Features {
 	return yekbar.Features{
-		Batch: true, Savepoints: true, Statements: true, Holding: true,
+		Batch: true, Savepoints: true, Statements: true,
+		Attempts: true, Holding: true, Operator: true, Retention: true, Registry: true, Positions: true,
 		LockWait: s.dialect != SQLite, Durable: true,
 	}
 }
@@ -119,13 +126,17 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 // inTx makes one transaction: fn says whether to commit it. A panic, or
 // runtime.Goexit, rolls back.
 func (s *Store) inTx(ctx context.Context, wait time.Duration, fn func(*txn) (commit bool, err error)) error {
+	return s.inTxAt(ctx, s.cfg.isolation(), wait, fn)
+}
+
+func (s *Store) inTxAt(ctx context.Context, level sql.IsolationLevel, wait time.Duration, fn func(*txn) (commit bool, err error)) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: nothing begun: %w", err)
 	}
-	t, err := s.begin(ctx, wait)
+	t, err := s.begin(ctx, level, wait)
 	if err != nil {
 		return err
 	}

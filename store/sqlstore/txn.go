@@ -26,6 +26,7 @@ type txn struct {
 	guard *guarded // nil: a plain *sql.DB
 	tx    *sql.Tx
 	who   session // as it was at BEGIN
+	level sql.IsolationLevel
 
 	xid     string        // PostgreSQL's pg_current_xact_id, once a row was written
 	claimed *yekbar.Claim // one that is new
@@ -38,8 +39,8 @@ type txn struct {
 }
 
 // begin takes a connection and sends BEGIN.
-func (s *Store) begin(ctx context.Context, wait time.Duration) (_ *txn, err error) {
-	t := &txn{store: s, ctx: ctx, release: func() {}}
+func (s *Store) begin(ctx context.Context, level sql.IsolationLevel, wait time.Duration) (_ *txn, err error) {
+	t := &txn{store: s, ctx: ctx, level: level, release: func() {}}
 	if s.dialect == SQLite {
 		if t.release, err = s.writer.enter(ctx); err != nil {
 			return nil, err
@@ -74,7 +75,7 @@ func (t *txn) start(wait time.Duration) error {
 		}
 		t.who = c.session
 		g := &guarded{conn: c, dialect: s.dialect, savepoints: savepoints{dialect: s.dialect}}
-		g.start = func(ctx context.Context) error { return s.sendBegin(ctx, c, wait) }
+		g.start = func(ctx context.Context) error { return t.sendBegin(ctx, c, wait) }
 		c.guard, t.guard = g, g
 		return nil
 	})
@@ -88,7 +89,7 @@ func (t *txn) start(wait time.Duration) error {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancel(context.WithoutCancel(t.ctx))
 	t.settled = context.AfterFunc(t.ctx, t.cancel)
-	t.tx, err = t.conn.BeginTx(ctx, &sql.TxOptions{Isolation: t.level()})
+	t.tx, err = t.conn.BeginTx(ctx, &sql.TxOptions{Isolation: t.asked()})
 	if err != nil {
 		t.settled()
 		t.cancel()
@@ -96,22 +97,22 @@ func (t *txn) start(wait time.Duration) error {
 	return err
 }
 
-// level is the isolation to ask a driver for; SQLite's have none to offer.
-func (t *txn) level() sql.IsolationLevel {
+// asked is the isolation to ask a driver for; SQLite's have none to offer.
+func (t *txn) asked() sql.IsolationLevel {
 	if t.store.dialect == SQLite {
 		return sql.LevelDefault
 	}
-	return t.store.cfg.isolation()
+	return t.level
 }
 
 // sendBegin begins on a guarded connection, in as few round trips as there can
 // be, whatever the driver's own BeginTx would do.
-func (s *Store) sendBegin(ctx context.Context, c *conn, wait time.Duration) error {
-	switch s.dialect {
+func (t *txn) sendBegin(ctx context.Context, c *conn, wait time.Duration) error {
+	switch t.store.dialect {
 	case PostgreSQL:
-		return c.exec(ctx, "BEGIN ISOLATION LEVEL "+isolationSQL(s.cfg.isolation()))
+		return c.exec(ctx, "BEGIN ISOLATION LEVEL "+isolationSQL(t.level))
 	case MariaDB:
-		return c.beginMariaDB(ctx, isolationSQL(s.cfg.isolation()))
+		return c.beginMariaDB(ctx, isolationSQL(t.level))
 	default:
 		return c.beginSQLite(ctx, wait)
 	}
