@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/yekbar-go/yekbar"
@@ -45,16 +44,16 @@ func (k *heldKeys) now() uint64 {
 func (k *heldKeys) refresh(stored []string, since uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for key, added := range k.keys {
-		if added <= since && !slices.Contains(stored, key) {
-			delete(k.keys, key)
-		}
-	}
+	now := make(map[string]uint64, len(stored))
 	for _, key := range stored {
-		if _, has := k.keys[key]; !has {
-			k.keys[key] = since
+		now[key] = since
+	}
+	for key, added := range k.keys {
+		if added > since {
+			now[key] = added
 		}
 	}
+	k.keys = now
 }
 
 // behind parks a message behind an earlier one of its key that is held.

@@ -10,6 +10,10 @@ const (
 	// pollMin and pollMax bound the pause between looks at what is parked.
 	pollMin = 100 * time.Millisecond
 	pollMax = 5 * time.Second
+	// keysEvery is how often the held keys are read, at most; and reading them
+	// takes at most a tenth of the time.
+	keysEvery = time.Second
+	keysShare = 10
 )
 
 // A poller takes parked messages that are due.
@@ -18,12 +22,14 @@ type poller struct {
 	sooner chan struct{} // the next look may have to be sooner
 
 	mu     *sync.Mutex
+	few    int                 // when no more are on their way, it looks again
 	inHand map[string]struct{} // IDs of those that are on their way here
 	due    time.Time           // of the next one that this worker knows of; zero: none
+	keys   time.Time           // when the held keys are to be read next; the loop's own
 }
 
-func newPoller() poller {
-	return poller{wake: make(chan struct{}, 1), sooner: make(chan struct{}, 1), mu: new(sync.Mutex), inHand: map[string]struct{}{}}
+func newPoller(few int) poller {
+	return poller{few: few, wake: make(chan struct{}, 1), sooner: make(chan struct{}, 1), mu: new(sync.Mutex), inHand: map[string]struct{}{}}
 }
 
 // nudge says that one was parked, for delay.
@@ -59,8 +65,11 @@ func (p *poller) take(id string) bool {
 func (p *poller) release(id string) {
 	p.mu.Lock()
 	delete(p.inHand, id)
+	few := len(p.inHand) <= p.few
 	p.mu.Unlock()
-	signal(p.wake)
+	if few {
+		signal(p.wake)
+	}
 }
 
 func (p *poller) holding() int {
@@ -131,13 +140,8 @@ func (w *Worker) poll(ctx context.Context) {
 func (w *Worker) takeParked(ctx context.Context, limit int) (taken int) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	if w.order == ByKey {
-		since := w.keys.now()
-		keys, err := w.holding.HeldKeys(ctx, w.p.Name())
-		if w.pollFailed(ctx, err) {
-			return 0
-		}
-		w.keys.refresh(keys, since)
+	if w.pollFailed(ctx, w.refreshKeys(ctx)) {
+		return 0
 	}
 	hs, err := w.holding.TakeDue(ctx, w.p.Name(), limit, w.within)
 	if w.pollFailed(ctx, err) {
@@ -154,6 +158,21 @@ func (w *Worker) takeParked(ctx context.Context, limit int) (taken int) {
 		taken++
 	}
 	return taken
+}
+
+// refreshKeys learns which keys are held, when it is time.
+func (w *Worker) refreshKeys(ctx context.Context) error {
+	began := time.Now()
+	if w.order != ByKey || began.Before(w.poller.keys) {
+		return nil
+	}
+	since := w.keys.now()
+	keys, err := w.holding.HeldKeys(ctx, w.p.Name())
+	if err == nil {
+		w.keys.refresh(keys, since)
+	}
+	w.poller.keys = time.Now().Add(max(keysEvery, (keysShare-1)*time.Since(began)))
+	return err
 }
 
 // pollFailed notes an error of looking; an outage is noticed by the messages

@@ -75,8 +75,10 @@ func (r *run) end() {
 func (r *run) watched(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
 	return handling.WithWatch(ctx, func(message any, limit time.Duration) func() {
 		t := time.AfterFunc(limit+stuckAfter, func() {
-			cancel(errStuck)
-			r.giveUp(ctx, message, limit)
+			if !r.w.stopped() { // else the end sees to it
+				cancel(errStuck)
+				r.giveUp(ctx, message, limit)
+			}
 		})
 		return func() { t.Stop() }
 	})
@@ -95,6 +97,8 @@ func (r *run) giveUp(ctx context.Context, message any, limit time.Duration) {
 	r.stuck = true
 	open := r.open
 	r.open = nil
+	w.handlers.Add(1) // the stuck one is still counted
+	defer w.handlers.Done()
 	r.mu.Unlock()
 
 	n := w.counters.stuckNow.Add(1)

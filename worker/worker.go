@@ -85,7 +85,7 @@ func New(src broker.Source, p Processor, c Config) (*Worker, error) {
 		jobs:        newJobs(),
 		gate:        newGate(),
 		keys:        newHeldKeys(),
-		poller:      newPoller(),
+		poller:      newPoller(c.Concurrency / 2),
 		environment: newEnvironment(c.EnvironmentLimit),
 		window:      newWindow(),
 		paused:      newPauser(),
