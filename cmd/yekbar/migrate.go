@@ -17,13 +17,11 @@ import (
 const migrateTimeout = 15 * time.Minute
 
 type migrateCommand struct {
-	Database string `required:"" env:"YEKBAR_DATABASE" placeholder:"URL" help:"sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DB or mysql://USER:PASSWORD@HOST:PORT/DB; also YEKBAR_DATABASE, which other users of the machine don't see."`
-	Schema   string `placeholder:"NAME" help:"Of the tables, on PostgreSQL. Default: yekbar."`
-	Prefix   string `placeholder:"NAME" help:"Of the tables' names, elsewhere. Default: yekbar_."`
-	To       *int   `placeholder:"N" help:"Version to go to, up or down; 0 removes the tables. Default: this release's."`
-	From     *int   `placeholder:"N" help:"With --print: the version that the tables have. Default: 0, none."`
-	Print    bool   `help:"Print the SQL, and connect to nothing."`
-	Force    bool   `help:"Go down, also where that drops claims: their messages are then new."`
+	databaseFlags
+	To    *int `placeholder:"N" help:"Version to go to, up or down; 0 removes the tables. Default: this release's."`
+	From  *int `placeholder:"N" help:"With --print: the version that the tables have. Default: 0, none."`
+	Print bool `help:"Print the SQL, and connect to nothing."`
+	Force bool `help:"Go down, also where that drops claims: their messages are then new."`
 }
 
 // Help is what --help says below the summary.
@@ -41,11 +39,8 @@ Exit status: 0 done; 2 wrong flags, nothing was done; 4 the database could not b
 
 // Run migrates, or prints the SQL.
 func (c *migrateCommand) Run(p *program) error {
-	d, err := database.Parse(c.Database)
-	if err != nil {
-		return &statusError{exitUsage, fmt.Errorf("--database: %w", err)}
-	}
-	if err := c.check(d); err != nil {
+	d, err := c.parse()
+	if err := errors.Join(err, c.check()); err != nil {
 		return &statusError{exitUsage, err}
 	}
 	db := d.Open(nil)
@@ -64,16 +59,9 @@ func (c *migrateCommand) Run(p *program) error {
 	return nil
 }
 
-func (c *migrateCommand) check(d *database.Database) error {
+func (c *migrateCommand) check() error {
 	var errs []error
 	bad := func(text string) { errs = append(errs, errors.New(text)) }
-	postgres := d.Dialect == sqlstore.PostgreSQL
-	if postgres && c.Prefix != "" {
-		bad("--prefix is not for PostgreSQL; use --schema")
-	}
-	if !postgres && c.Schema != "" {
-		bad("--schema is for PostgreSQL alone; use --prefix")
-	}
 	if c.From != nil && !c.Print {
 		bad("--from goes with --print; otherwise the tables say which version they have")
 	}
@@ -84,9 +72,6 @@ func (c *migrateCommand) check(d *database.Database) error {
 		if f.v != nil && (*f.v < 0 || *f.v > schema.Version) {
 			bad(fmt.Sprintf("%s is %d; this release knows 0 (no tables) to %d", f.name, *f.v, schema.Version))
 		}
-	}
-	if err := (schema.Names{Schema: c.Schema, Prefix: c.Prefix}).Validate(schema.Dialect(d.Dialect.String())); err != nil {
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

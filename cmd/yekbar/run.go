@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -15,10 +17,11 @@ import (
 // Exit statuses; the commands' help texts say the same. (go run turns every
 // one that is not 0 into 1.)
 const (
-	exitWrong       = 1 // demo: the stock is not what it must be
+	exitWrong       = 1 // demo: the stock is not what it must be; doctor: a problem
 	exitUsage       = 2 // flags, URLs or files are wrong; nothing was done
-	exitInput       = 3 // demo: all is right, but some of the input were no orders
+	exitInput       = 3 // some of it was done, some of the input could not be
 	exitFailed      = 4 // could not do what was asked: a server, the disk
+	exitMissing     = 5 // no such consumer, message or claim; nothing was done
 	exitInterrupted = 130
 )
 
@@ -41,6 +44,18 @@ type commands struct {
 	Demo       demoCommand       `cmd:"" help:"Run a shop whose workers are killed, and check its stock."`
 	DemoWorker demoWorkerCommand `cmd:"" hidden:"" help:"A worker process of yekbar demo, which starts it."`
 	Migrate    migrateCommand    `cmd:"" help:"Create or change Yekbar's tables."`
+	Status     statusCommand     `cmd:"" help:"Tell how the consumers stand."`
+	Pause      pauseCommand      `cmd:"" help:"Pause a consumer, in all its workers."`
+	Resume     resumeCommand     `cmd:"" help:"Let a paused consumer go on."`
+	Dead       deadCommands      `cmd:"" help:"Look at, replay or discard messages that wait for a person."`
+	Parked     parkedCommands    `cmd:"" help:"Look at messages that the database retries, or hurry them."`
+	Claims     claimsCommands    `cmd:"" help:"Look at a claim, or forget it."`
+	Consumers  consumersCommands `cmd:"" help:"Confirm a consumer's new subscription."`
+	Audit      auditCommand      `cmd:"" help:"Tell who did what by hand, and why."`
+	Prune      pruneCommand      `cmd:"" help:"Delete claims that are past the deduplication window."`
+	Rewind     rewindCommand     `cmd:"" help:"Let the broker deliver again what a restored database lost."`
+	Import     importCommand     `cmd:"" help:"Take over the claims of another inbox table."`
+	Doctor     doctorCommand     `cmd:"" help:"Examine all that Yekbar depends on."`
 	Bench      benchCommand      `cmd:"" help:"Measure what a claim costs on a PostgreSQL of one's own."`
 	Version    kong.VersionFlag  `help:"Print the version."`
 }
@@ -63,7 +78,7 @@ func run(args []string) int {
 		help := "yekbar"
 		var parse *kong.ParseError
 		if errors.As(err, &parse) && parse.Context.Command() != "" {
-			help += " " + parse.Context.Command()
+			help += " " + strings.Join(slices.DeleteFunc(strings.Fields(parse.Context.Command()), func(word string) bool { return word[0] == '<' || word[0] == '[' }), " ")
 		}
 		return p.fail(fmt.Errorf("%w; see %s --help", err, help), exitUsage)
 	}
