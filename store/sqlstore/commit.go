@@ -88,27 +88,52 @@ const (
 
 // escaped finds out, from what COMMIT said, that the handler had left its
 // transaction.
-func (t *txn) escaped(err error) error {
+func (t *txn) escaped(err error) *yekbar.BoundaryError {
 	if state, ok := sqlState(err); ok && t.xid != "" && state == divisionByZero {
-		return &yekbar.BoundaryError{What: "another transaction was open at COMMIT", Escaped: true}
+		return &yekbar.BoundaryError{What: "another transaction was open at its end", Escaped: true}
 	}
 	if t.guard == nil && errors.Is(err, sql.ErrTxDone) {
-		return &yekbar.BoundaryError{What: "Tx.Commit or Tx.Rollback", Escaped: !t.rolledBack()}
+		return &yekbar.BoundaryError{What: "Tx.Commit or Tx.Rollback", Escaped: t.status() != "aborted"}
 	}
 	return nil
 }
 
-// rolledBack asks PostgreSQL whether the claim's transaction was rolled back,
-// after the handler ended its *sql.Tx, with which nothing more can be done.
-func (t *txn) rolledBack() bool {
-	if t.xid == "" {
-		return false
+// left does the same before ROLLBACK, over PostgreSQL without a guard: the
+// handler may have committed the claim before it failed.
+func (t *txn) left() *yekbar.BoundaryError {
+	if t.guard != nil || !t.called || t.xid == "" {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTime)
 	defer cancel()
-	var status string
-	err := t.conn.QueryRowContext(ctx, "SELECT pg_catalog.pg_xact_status('"+t.xid+"'::pg_catalog.xid8)").Scan(&status)
-	return err == nil && status == "aborted"
+	if _, err := t.tx.ExecContext(ctx, sameTransaction(t.xid)); err != nil && !errors.Is(err, sql.ErrTxDone) {
+		if b := t.escaped(err); b != nil {
+			return b
+		}
+	}
+	if t.status() == "committed" {
+		return &yekbar.BoundaryError{What: "COMMIT", Escaped: true}
+	}
+	return nil
+}
+
+// status asks PostgreSQL what became of the claim's transaction, over its
+// connection; "" is no answer.
+func (t *txn) status() (status string) {
+	if t.xid == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTime)
+	defer cancel()
+	query := "SELECT pg_catalog.pg_xact_status('" + t.xid + "'::pg_catalog.xid8)"
+	err := t.conn.QueryRowContext(ctx, query).Scan(&status)
+	if state, ok := sqlState(err); ok && state == inFailedTransaction {
+		return "in progress" // this one's block is open yet, whosever it is
+	}
+	if err != nil {
+		return ""
+	}
+	return status
 }
 
 // commitRefused reports whether the database itself said that COMMIT failed,

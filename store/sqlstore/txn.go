@@ -179,9 +179,13 @@ func (t *txn) finish(commit bool, err error) error {
 	case commit:
 		return t.commit()
 	}
+	left := t.left()
 	lost := t.rollback()
 	t.closeConn(lost)
-	if t.doubtful() && t.stillClaimed() {
+	switch {
+	case left != nil:
+		err = joinBoundary(left, err)
+	case t.doubtful() && t.stillClaimed():
 		err = joinBoundary(t.guard.doubtful, err)
 	}
 	return err
@@ -301,6 +305,12 @@ func ended(ctx context.Context) error {
 
 // closeConn gives the connection back, or closes it for good.
 func (t *txn) closeConn(lost bool) {
+	if t.guard == nil && t.tx != nil {
+		// A *sql.Tx that is still open keeps its connection from being closed.
+		if err := t.tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+			lost = true
+		}
+	}
 	err := t.conn.Raw(func(any) error {
 		if t.guard != nil {
 			lost = lost || t.guard.conn.broken

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,7 +118,8 @@ func (e *env[Tx]) tryBreaking(what string, hide bool, end func(context.Context, 
 		e.Fatalf("Claims: %v", err)
 	}
 	id := fmt.Sprintf("%s, hidden: %v", what, hide)
-	key := fmt.Sprintf("n-%d", claims)
+	sum := sha256.Sum256([]byte(id))
+	key := "n-" + hex.EncodeToString(sum[:]) // what escaped before may have left other counters
 	_, err = e.settle(claimsOf(id), func(ctx context.Context, tx Tx, _ []int) error {
 		if err := e.Add(ctx, tx, key, 1); err != nil {
 			return err

@@ -22,7 +22,8 @@ type Fixture[Tx any] struct {
 	Dialect string
 	// Unguarded: the handler's statements reach the database unseen, as they
 	// do over a plain *sql.DB. What ends the transaction is then noticed
-	// afterwards, if by nothing else, and not refused.
+	// afterwards, if by nothing else, and not refused; and what the handler
+	// hides of the database's errors stays hidden.
 	Unguarded bool
 }
 

@@ -104,12 +104,13 @@ func Run(ctx context.Context, pool *pgxpool.Pool, c Config) (report *Report, err
 	return report, nil
 }
 
-// measure lets all styles take turns.
-func (w *workload) measure(ctx context.Context, c Config, clients int, pgbench *pgbench) (cells []Cell, err error) {
-	type contestant struct {
-		name string
-		run  func(context.Context) (round, error)
-	}
+// A contestant takes its turns with the others.
+type contestant struct {
+	name string
+	run  func(context.Context) (round, error)
+}
+
+func (w *workload) contestants(c Config, clients int, pgbench *pgbench) []contestant {
 	var all []contestant
 	if pgbench != nil {
 		for _, s := range scripts {
@@ -119,15 +120,32 @@ func (w *workload) measure(ctx context.Context, c Config, clients int, pgbench *
 		}
 	}
 	for _, name := range c.Styles {
-		process, closeStyle, err := styles[name](ctx, w, clients)
-		if err != nil {
-			return nil, fmt.Errorf("style %s: %w", name, err)
-		}
-		defer func() { err = errors.Join(err, closeStyle()) }()
 		all = append(all, contestant{name, func(ctx context.Context) (round, error) {
-			return load(ctx, clients, c.Time, w.rows, process)
+			return w.run(ctx, styles[name], clients, c.Time)
 		}})
 	}
+	return all
+}
+
+// warmUp fills a style's connections and statement caches.
+const warmUp = 200 * time.Millisecond
+
+// run lets a style work for a time, with connections that it has only then.
+func (w *workload) run(ctx context.Context, s style, clients int, d time.Duration) (r round, err error) {
+	process, closeStyle, err := s(ctx, w, clients)
+	if err != nil {
+		return round{}, err
+	}
+	defer func() { err = errors.Join(err, closeStyle()) }()
+	if _, err := load(ctx, clients, warmUp, w.rows, process); err != nil {
+		return round{}, err
+	}
+	return load(ctx, clients, d, w.rows, process)
+}
+
+// measure lets all styles take turns.
+func (w *workload) measure(ctx context.Context, c Config, clients int, pgbench *pgbench) ([]Cell, error) {
+	all := w.contestants(c, clients, pgbench)
 	rounds := make([][]round, len(all))
 	for n := range c.Rounds {
 		for i := range all {
@@ -146,7 +164,7 @@ func (w *workload) measure(ctx context.Context, c Config, clients int, pgbench *
 			}
 		}
 	}
-	cells = make([]Cell, len(all))
+	cells := make([]Cell, len(all))
 	for i, a := range all {
 		cells[i] = summarise(rounds[i], rounds[0], pgbench != nil)
 		cells[i].Style, cells[i].Clients = a.name, clients

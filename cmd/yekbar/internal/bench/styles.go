@@ -85,12 +85,12 @@ func handWritten(ctx context.Context, w *workload, clients int) (process, func()
 }
 
 // consumer makes the process of a consumer over the store.
-func (w *workload) consumer(ctx context.Context, clients int, make func(*pgxstore.Store) (*yekbar.Consumer[pgx.Tx], error)) (process, func() error, error) {
+func (w *workload) consumer(ctx context.Context, clients int, over func(*pgxstore.Store) (*yekbar.Consumer[pgx.Tx], error)) (process, func() error, error) {
 	pool, err := w.connect(ctx, clients)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := make(pgxstore.New(pool, pgxstore.Config{Schema: claimsSchema}))
+	c, err := over(pgxstore.New(pool, pgxstore.Config{Schema: claimsSchema}))
 	if err != nil {
 		pool.Close()
 		return nil, nil, err
