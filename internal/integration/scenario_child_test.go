@@ -238,6 +238,7 @@ type told struct {
 }
 
 func (s told) Receive(ctx context.Context, limit int) ([]broker.Delivery, error) {
+	say("receiving")
 	ds, err := s.Source.Receive(ctx, limit)
 	for i := range ds {
 		say("received")

@@ -195,9 +195,11 @@ func (p *process) end() {
 
 func TestTwoProcessesGetTheSameMessageAtOnce(t *testing.T) {
 	eachStore(t, func(s *scenario) {
-		s.publish()
-		s.publish()
 		one, two := s.start(s.url, normal), s.start(s.url, normal)
+		one.wait("receiving")
+		two.wait("receiving") // before one of them keeps SQLite to itself
+		s.publish()
+		s.publish()
 		one.wait("received")
 		two.wait("received")
 		// One of them has the claim, and holds it open; the other waits for it.
