@@ -167,7 +167,14 @@ func (s *Store) checkColumns(ctx context.Context, q querier) ([]error, error) {
 	want := map[string][]string{
 		schema.ProcessedMessages: {"consumer_name", "message_id", "state", "fingerprint", "processed_at"},
 		schema.Results:           {"consumer_name", "message_id", "result"},
-		schema.HeldMessages:      heldColumns,
+		schema.HeldMessages:      append([]string{"position"}, heldColumns...),
+		schema.Attempts:          {"consumer_name", "message_id", "failed", "crashed", "errors", "started_at", "start_until", "changed_at"},
+		schema.Consumers: {
+			"consumer_name", "subscription", "first_seen", "renamed_to", "watermark", "watermark_called_at", "published_watermark", "published_at",
+			"prunable_watermark", "prune_after", "paused", "paused_by", "paused_reason", "paused_at",
+		},
+		schema.Positions: {"consumer_name", "partition_name", "position", "saved_at"},
+		schema.AuditLog:  {"id", "acted_at", "actor", "reason", "action", "consumer_name", "message_id", "detail"},
 	}
 	rows, err := q.Query(ctx, `SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text, coalesce(co.collisdeterministic, true)
 FROM pg_catalog.pg_class c
@@ -194,7 +201,7 @@ WHERE n.nspname = $1`, s.names.SchemaName())
 				errs = append(errs, unfit("table %s has no column %s: run yekbar migrate, or compare with yekbar migrate --print", s.names.Table(schema.PostgreSQL, table), name))
 				continue
 			}
-			if name != "consumer_name" && name != "message_id" {
+			if name != "consumer_name" && name != "message_id" && name != "partition_name" {
 				continue
 			}
 			if c := cs[i]; c.Type != "text" && c.Type != "character varying" || !c.Deterministic {

@@ -161,18 +161,18 @@ func (c *claimer) look(ctx context.Context, q querier, old []int) error {
 }
 
 // vanished says what to do about a claim that is neither new nor old: it was
-// there when it was claimed, and gone when it was looked at; or it was still
-// parked, and yet not to be had.
+// there when it was claimed, and gone when it was looked at; or it was not
+// parked, or not there, and is parked now. One that was to be taken over and is
+// not there stays without a state.
 func (c *claimer) vanished() error {
 	for _, i := range c.old() {
-		cl := c.claims[i]
-		if s := c.claimed[i].State; s != "" && !(cl.FromParked && s == yekbar.StateParked) {
-			continue
+		odd := yekbar.State("")
+		if c.claims[i].FromParked {
+			odd = yekbar.StateParked
 		}
-		if cl.FromParked && c.claimed[i].State == "" {
-			return fmt.Errorf("pgxstore: message %q of consumer %q was to be taken over from the parked, and has no claim: somebody removed it", cl.MessageID, cl.Consumer)
+		if c.claimed[i].State == odd {
+			return fmt.Errorf("%w: pgxstore: the claim of message %q of consumer %q changed while it was claimed", yekbar.ErrTransient, c.claims[i].MessageID, c.claims[i].Consumer)
 		}
-		return fmt.Errorf("%w: pgxstore: the claim of message %q of consumer %q changed while it was claimed", yekbar.ErrTransient, cl.MessageID, cl.Consumer)
 	}
 	return nil
 }

@@ -22,9 +22,21 @@ type statements struct {
 	claimParked string // consumer, id, then the same
 	fetch       string // consumers, ids
 	setResult   string // consumer, id, result
-	hold        string // see holdArgs
-	holdState   string // consumer, id
+	state       string // consumer, id
 	version     string
+
+	hold    string // consumer, id, state, fingerprint, whether the boundary broke
+	holdRow string // see heldArgs
+
+	deleteClaim, deleteHeld, deleteResult, deleteAttempts string // consumer, id
+
+	held      heldStatements
+	attempts  attemptStatements
+	operator  operatorStatements
+	retention retentionStatements
+	registry  registryStatements
+	renames   renameStatements
+	positions positionStatements
 }
 
 const (
@@ -47,6 +59,10 @@ func newStatements(n schema.Names) statements {
 		"{processed}", table(schema.ProcessedMessages),
 		"{results}", table(schema.Results),
 		"{held}", table(schema.HeldMessages),
+		"{attempts}", table(schema.Attempts),
+		"{consumers}", table(schema.Consumers),
+		"{positions}", table(schema.Positions),
+		"{audit}", table(schema.AuditLog),
 		"{version}", table(schema.SchemaVersion),
 	)
 	settings := func(lockTimeout, idle, token string) string {
@@ -101,23 +117,29 @@ CROSS JOIN LATERAL (
 ) f`),
 		setResult: r.Replace(`INSERT INTO {results} AS r (consumer_name, message_id, result) VALUES ($1, $2, $3)
 ON CONFLICT (consumer_name, message_id) DO UPDATE SET result = excluded.result`),
-		hold: r.Replace(`WITH up AS (
-  INSERT INTO {processed} AS p (consumer_name, message_id, state, fingerprint) VALUES ($1::text, $2::text, $3::text, $4::bytea)
-  ON CONFLICT (consumer_name, message_id) DO UPDATE
-  SET state = excluded.state, fingerprint = excluded.fingerprint, processed_at = clock_timestamp()
-  WHERE p.state = 'parked' OR p.state = 'applied' AND $5::boolean
-  RETURNING 1
-), gone AS (
-  DELETE FROM {results} WHERE consumer_name = $1::text AND message_id = $2::text AND EXISTS (SELECT FROM up)
-)
-INSERT INTO {held} (` + strings.Join(heldColumns, ", ") + `)
-SELECT $1::text, $2::text, $3::text, $6::text, $7::integer, $8::text, $9::timestamptz, clock_timestamp(), NULL::text,
-  $10::text, $11::text, $12::text, $13::text, $14::text, $15::text, $16::text, $17::text, $18::bytea, $19::bytea, $4::bytea
-FROM up
+		state:   r.Replace(`SELECT state FROM {processed} WHERE consumer_name = $1 AND message_id = $2`),
+		version: r.Replace(`SELECT version, min_compatible FROM {version}`),
+		hold: r.Replace(`INSERT INTO {processed} AS p (consumer_name, message_id, state, fingerprint) VALUES ($1::text, $2::text, $3::text, $4::bytea)
+ON CONFLICT (consumer_name, message_id) DO UPDATE
+SET state = excluded.state, fingerprint = excluded.fingerprint, processed_at = clock_timestamp()
+WHERE p.state = 'parked' OR p.state = 'applied' AND $5::boolean`),
+		holdRow: r.Replace(`INSERT INTO {held} (` + strings.Join(heldColumns, ", ") + `)
+VALUES (` + heldValues + `)
 ON CONFLICT (consumer_name, message_id) DO UPDATE SET (` + strings.Join(heldColumns[2:], ", ") + `) =
   (excluded.` + strings.Join(heldColumns[2:], ", excluded.") + `)`),
-		holdState: r.Replace(`SELECT state FROM {processed} WHERE consumer_name = $1 AND message_id = $2`),
-		version:   r.Replace(`SELECT version, min_compatible FROM {version}`),
+
+		deleteClaim:    r.Replace(`DELETE FROM {processed} WHERE consumer_name = $1::text AND message_id = $2::text`),
+		deleteHeld:     r.Replace(`DELETE FROM {held} WHERE consumer_name = $1::text AND message_id = $2::text`),
+		deleteResult:   r.Replace(`DELETE FROM {results} WHERE consumer_name = $1::text AND message_id = $2::text`),
+		deleteAttempts: r.Replace(`DELETE FROM {attempts} WHERE consumer_name = $1::text AND message_id = $2::text`),
+
+		held:      newHeldStatements(r),
+		attempts:  newAttemptStatements(r),
+		operator:  newOperatorStatements(r),
+		retention: newRetentionStatements(r),
+		registry:  newRegistryStatements(r),
+		renames:   newRenameStatements(r, table),
+		positions: newPositionStatements(r),
 	}
 }
 

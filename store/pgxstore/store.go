@@ -34,6 +34,7 @@ type Store struct {
 	config Config
 	names  schema.Names
 	sql    statements
+	owner  string // of leases
 
 	mu  sync.Mutex
 	old []int64 // tokens of lost transactions
@@ -43,6 +44,11 @@ var (
 	_ yekbar.Store[pgx.Tx]  = (*Store)(nil)
 	_ yekbar.StatementStore = (*Store)(nil)
 	_ yekbar.HoldingStore   = (*Store)(nil)
+	_ yekbar.AttemptStore   = (*Store)(nil)
+	_ yekbar.OperatorStore  = (*Store)(nil)
+	_ yekbar.RetentionStore = (*Store)(nil)
+	_ yekbar.RegistryStore  = (*Store)(nil)
+	_ yekbar.PositionStore  = (*Store)(nil)
 	_ yekbar.Migrator       = (*Store)(nil)
 	_ yekbar.Checker        = (*Store)(nil)
 	_ yekbar.Validator      = (*Store)(nil)
@@ -52,7 +58,7 @@ var (
 // wrong with c.
 func New(pool *pgxpool.Pool, c Config) *Store {
 	names := schema.Names{Schema: c.Schema}
-	return &Store{pool: pool, config: c, names: names, sql: newStatements(names)}
+	return &Store{pool: pool, config: c, names: names, sql: newStatements(names), owner: processName()}
 }
 
 // Validate implements yekbar.Validator.
@@ -73,7 +79,10 @@ func (s *Store) Validate() error {
 
 // Features implements yekbar.Store.
 func (s *Store) Features() yekbar.Features {
-	return yekbar.Features{Batch: true, Savepoints: true, Statements: true, Holding: true, LockWait: true, Durable: true}
+	return yekbar.Features{
+		Batch: true, Savepoints: true, Statements: true, LockWait: true, Durable: true,
+		Attempts: true, Holding: true, Operator: true, Retention: true, Registry: true, Positions: true,
+	}
 }
 
 // Attempt implements yekbar.Store.
