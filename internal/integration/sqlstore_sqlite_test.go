@@ -155,3 +155,32 @@ func TestSQLiteInMemoryIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// SQLite has the same code for a table that is missing, for every message
+// alike, and for a function that one message's value made fail.
+func TestSQLiteTellsWhatIsMissingFromWhatFails(t *testing.T) {
+	onSQLite(t, func(t *testing.T, d sqlDriver) {
+		s := newSQLTest(t, d, sqlFixture{})
+		for _, c := range []struct {
+			sql     string
+			missing bool
+		}{
+			{"UPDATE no_such_table SET n = ? WHERE k = 1", true},
+			{"SELECT no_such_column FROM sqlite_schema WHERE name = ?", true},
+			{"SELECT json(?)", false},
+		} {
+			_, err := s.attempt(s.ctx, "m-1", func(ctx context.Context, tx *sql.Tx) error {
+				rows, err := tx.QueryContext(ctx, c.sql, "{bad")
+				if err != nil {
+					return errors.New("hidden")
+				}
+				for rows.Next() {
+				}
+				return errors.Join(rows.Err(), rows.Close())
+			})
+			if errors.Is(err, yekbar.ErrEnvironment) != c.missing || yekbar.CountsAsAttempt(err) == c.missing {
+				t.Errorf("%s: %v", c.sql, err)
+			}
+		}
+	})
+}

@@ -137,8 +137,9 @@ var mysqlNumbers = map[uint16]error{
 
 // ClassifySQLite is ClassifySQLState for SQLite's result codes, primary or
 // extended (sqlite.org/rescode.html). SQLite has one code, SQLITE_ERROR, for
-// every error in a statement's text, missing tables and columns among them, so
-// those count as the message's own.
+// every error in a statement's text, missing tables and columns among them, and
+// for functions that fail; it counts as the message's own, unless the store
+// finds that SQLite can't compile the text.
 func ClassifySQLite(code int) error {
 	if class, ok := sqliteCodes[code]; ok {
 		return class

@@ -61,6 +61,12 @@ func sqliteCode(err error) (int, bool) {
 	return 0, false
 }
 
+// isSQLiteError reports whether err has SQLite's code SQLITE_ERROR.
+func isSQLiteError(err error) bool {
+	code, ok := sqliteCode(err)
+	return ok && code == 1
+}
+
 // findType looks in err's tree for an error whose concrete type is that of a
 // driver this module must not import.
 func findType(err error, path, name string) (reflect.Value, bool) {

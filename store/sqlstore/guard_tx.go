@@ -162,9 +162,28 @@ func (g *guarded) after(p plan, query string, err error) {
 
 // failed notes a failed statement; the first one counts.
 func (g *guarded) failed(query string, err error) {
-	if g.failure == nil {
-		g.failure = &failure{what: firstWords(g.dialect, query), err: err, class: g.conn.session.classify(g.conn.raw, err)}
+	if g.failure != nil {
+		return
 	}
+	class := g.conn.session.classify(g.conn.raw, err)
+	if class == nil && g.missing(query, err) {
+		class = yekbar.ErrEnvironment
+	}
+	g.failure = &failure{what: firstWords(g.dialect, query), err: err, class: class}
+}
+
+// missing reports whether SQLite can't compile the text: it names a table or a
+// column that isn't there, for every message alike. SQLite has one code,
+// SQLITE_ERROR, for that and for what a value brings about.
+func (g *guarded) missing(query string, err error) bool {
+	if g.dialect != SQLite || !isSQLiteError(err) {
+		return false
+	}
+	s, err := g.conn.raw.Prepare(query)
+	if err == nil {
+		err = s.Close()
+	}
+	return isSQLiteError(err)
 }
 
 // fence is the private savepoint round statements that may commit unseen.
