@@ -43,10 +43,10 @@ func (s *Store) newClaimer(claims []yekbar.Claim, idle time.Duration) *claimer {
 		}
 	}
 	wait, idleText := milliseconds(longestWait(claims)), milliseconds(idle)
-	switch len(fresh) {
-	case 0:
-	case 1:
-		cl := claims[fresh[0]]
+	switch {
+	case len(fresh) == 0:
+	case len(claims) == 1:
+		cl := claims[0]
 		c.parts = append(c.parts, claimPart{sql: s.sql.claim, args: []any{cl.Consumer, cl.MessageID, cl.Fingerprint, wait, idleText, c.token}, indices: fresh})
 	default:
 		consumers, ids := c.keys(fresh)

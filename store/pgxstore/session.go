@@ -36,6 +36,9 @@ func (se *session) Claim(ctx context.Context, c yekbar.Claim) (yekbar.Claimed, e
 		return yekbar.Claimed{}, claimError(ctx, claims, err)
 	}
 	if old := cl.old(); len(old) > 0 {
+		if _, err := se.tx.Exec(ctx, restore); err != nil {
+			return yekbar.Claimed{}, statementError(ctx, "restore lock_timeout", err)
+		}
 		if err := cl.look(ctx, se.tx, old); err != nil {
 			return yekbar.Claimed{}, err
 		}

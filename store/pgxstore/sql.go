@@ -8,13 +8,18 @@ import (
 
 // statements are the store's own, with its tables' names.
 //
-// Every claim has the same shape. "st" keeps the session's lock_timeout and
-// bounds the wait for a copy in flight, and how long the session may idle in
-// the transaction if we vanish; it also marks the transaction with a token (an
-// advisory lock of its own) by which it is found again if we lose it. "ins"
-// claims, and reads st so that it comes after. Then lock_timeout is put
-// back, from rows that can't be there before: one for each new claim, with its
-// n, or one without. The transaction's id comes with them.
+// Every claim first keeps the session's lock_timeout and bounds the wait for a
+// copy in flight, and how long the session may idle in the transaction if we
+// vanish; it also marks the transaction with a token (an advisory lock of its
+// own) by which it is found again if we lose it. Then it claims. Then
+// lock_timeout is put back, and the transaction's id comes with each new claim
+// and its n.
+//
+// One claim does all that in the values it inserts, where CASE gives the order
+// (section 4.2.14 of the manual), and in what it returns. A repeat returns
+// nothing, and leaves lock_timeout to restore. Where there are more, "st" does
+// the first part, "ins" reads st so that it comes after, and the last part
+// reads both.
 type statements struct {
 	claim       string // consumer, id, fingerprint, then lock_timeout, idle, token
 	claimAll    string // the same as arrays, then the same
@@ -40,7 +45,9 @@ type statements struct {
 }
 
 const (
-	xactID = `SELECT pg_current_xact_id()::text FROM pg_try_advisory_xact_lock($1::bigint)`
+	// restore puts back the lock_timeout that a single claim has kept.
+	restore = `SELECT set_config('lock_timeout', current_setting('yekbar.lock_timeout'), true)`
+	xactID  = `SELECT pg_current_xact_id()::text FROM pg_try_advisory_xact_lock($1::bigint)`
 	// guard fails, with division_by_zero, when the transaction is not the one
 	// that claimed, or there is none. It comes right before COMMIT.
 	guard = `SELECT 1 / coalesce(pg_current_xact_id_if_assigned() = $1::text::xid8, false)::int`
@@ -74,19 +81,29 @@ func newStatements(n schema.Names) statements {
 ), `
 	}
 	const (
-		insert = `ins AS (
-  INSERT INTO {processed} (consumer_name, message_id, state, fingerprint)
-  SELECT $1::text, $2::text, 'applied', $3::bytea FROM st{conflict}
-  RETURNING 1::bigint AS n, processed_at
-)
-`
+		insert = `INSERT INTO {processed} (consumer_name, message_id, state, fingerprint)
+VALUES ($1::text, $2::text, CASE
+  WHEN set_config('yekbar.lock_timeout', current_setting('lock_timeout'), true) IS NULL THEN NULL
+  WHEN set_config('lock_timeout', $4::text, true) IS NULL THEN NULL
+  WHEN pg_try_advisory_xact_lock($6::bigint) IS NULL THEN NULL
+  WHEN $5::text = '0' THEN 'applied'
+  WHEN current_setting('idle_in_transaction_session_timeout') <> '0' THEN 'applied'
+  WHEN set_config('idle_in_transaction_session_timeout', $5::text, true) IS NULL THEN NULL
+  ELSE 'applied' END, $3::bytea)`
+		lockBack   = `set_config('lock_timeout', current_setting('yekbar.lock_timeout'), true)`
 		onConflict = ` ON CONFLICT (consumer_name, message_id) DO NOTHING`
 		answer     = `SELECT ins.n, ins.processed_at, pg_current_xact_id_if_assigned()::text, set_config('lock_timeout', st.lock, true)
 FROM st LEFT JOIN ins ON true`
 	)
 	return statements{
-		claim:      r.Replace(settings("$4", "$5", "$6") + strings.Replace(insert, "{conflict}", onConflict, 1) + answer),
-		claimPlain: r.Replace(settings("$4", "$5", "$6") + strings.Replace(insert, "{conflict}", "", 1) + answer + ` WHERE 1 / (ins.n IS NOT NULL)::int = 1`),
+		claim: r.Replace(insert + onConflict + `
+RETURNING 1::bigint, processed_at, pg_current_xact_id_if_assigned()::text, ` + lockBack),
+		claimPlain: r.Replace(`WITH ins AS (
+` + insert + `
+RETURNING processed_at
+)
+SELECT 1::bigint, max(processed_at), pg_current_xact_id_if_assigned()::text, ` + lockBack + `
+FROM ins HAVING 1 / count(*) = 1`),
 		claimAll: r.Replace(settings("$4", "$5", "$6") + `c AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS c (consumer_name, message_id, fingerprint, n)
 ), new AS (

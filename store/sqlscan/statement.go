@@ -3,6 +3,8 @@ package sqlscan
 import (
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/yekbar-go/yekbar/store/schema"
 )
@@ -50,8 +52,38 @@ func (k Kind) Boundary() bool { return k == Begin || k == Commit || k == Rollbac
 func (s Statement) What() string { return strings.Join(s.Words, " ") }
 
 // Statements returns the statements of a text in order. Where the text can be
-// read in several ways, statements that only another reading has follow.
+// read in several ways, statements that only another reading has follow. Others
+// may get the same slice: it must not be changed.
 func Statements(d schema.Dialect, sql string) []Statement {
+	key := text{d, sql}
+	if known, ok := scanned.Load(key); ok {
+		return known.([]Statement)
+	}
+	ss := scanAll(d, sql)
+	if len(sql) <= longestKept && kept.Add(1) <= mostKept {
+		scanned.Store(key, ss)
+	}
+	return ss
+}
+
+// What a program executes it mostly executes again: the first texts are
+// remembered, as long as they are not too many.
+var (
+	scanned sync.Map // text → []Statement
+	kept    atomic.Int64
+)
+
+const (
+	longestKept = 4096
+	mostKept    = 1000
+)
+
+type text struct {
+	dialect schema.Dialect
+	sql     string
+}
+
+func scanAll(d schema.Dialect, sql string) []Statement {
 	first, rest := readings(d, sql)
 	ss := scan(d, sql, first)
 	for _, r := range rest {
