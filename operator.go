@@ -82,6 +82,14 @@ type ConsumerStatus struct {
 	PausedAt     time.Time
 }
 
+// A HeldCounter counts held messages; it reads no claims, so that a worker may
+// ask every minute.
+type HeldCounter interface {
+	// CountHeld returns Name, Parked, Dead, Reasons and OldestParked of one
+	// consumer's status.
+	CountHeld(ctx context.Context, consumer string) (ConsumerStatus, error)
+}
+
 // An AuditEntry is one thing that a person did.
 type AuditEntry struct {
 	ID                  int64

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/yekbar-go/yekbar"
 )
 
 // pausedEvery is how often a worker asks whether its consumer is paused.
@@ -98,18 +96,11 @@ func (w *Worker) watchHeld(ctx context.Context) {
 func (w *Worker) countHeld(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	all, err := w.operator.Consumers(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.log.Debug("how many messages are held is unknown", "error", err)
-		}
-		return
+	now, err := w.counter.CountHeld(ctx, w.p.Name())
+	switch {
+	case err == nil:
+		w.stored.Store(&now)
+	case ctx.Err() == nil:
+		w.log.Debug("how many messages are held is unknown", "error", err)
 	}
-	now := yekbar.ConsumerStatus{}
-	for _, c := range all {
-		if c.Name == w.p.Name() {
-			now = c
-		}
-	}
-	w.stored.Store(&now)
 }

@@ -37,6 +37,7 @@ type Worker struct {
 	holding   yekbar.HoldingStore
 	attempts  yekbar.AttemptStore
 	operator  yekbar.OperatorStore
+	counter   yekbar.HeldCounter
 	claims    yekbar.RetentionStore
 	registry  yekbar.RegistryStore
 	positions yekbar.PositionStore
@@ -113,6 +114,7 @@ func (w *Worker) findAbilities() {
 	w.holding, _ = yekbar.Find[yekbar.HoldingStore](store)
 	w.attempts, _ = yekbar.Find[yekbar.AttemptStore](store)
 	w.operator, _ = yekbar.Find[yekbar.OperatorStore](store)
+	w.counter, _ = yekbar.Find[yekbar.HeldCounter](store)
 	w.registry, _ = yekbar.Find[yekbar.RegistryStore](store)
 	w.positions, _ = yekbar.Find[yekbar.PositionStore](store)
 	w.claims, _ = yekbar.Find[yekbar.RetentionStore](store)
@@ -171,7 +173,7 @@ func (w *Worker) run(ctx context.Context) error {
 	last := time.AfterFunc(settleGrace, cancelSettling)
 	w.settling.Wait()
 	last.Stop()
-	if w.positioner != nil && w.positions != nil {
+	if w.positioner != nil && w.positions != nil && w.gate.shut() == nil {
 		w.savePosition(context.WithoutCancel(ctx), nil)
 	}
 
@@ -204,7 +206,7 @@ func (w *Worker) startLoops(ctx context.Context) (stop func()) {
 		{w.holding != nil, w.poll},
 		{w.claims != nil, w.prune},
 		{w.operator != nil, w.watchPaused},
-		{w.operator != nil, w.watchHeld},
+		{w.counter != nil, w.watchHeld},
 		{w.positioner != nil && w.positions != nil, w.savePositions},
 	} {
 		if loop.able {

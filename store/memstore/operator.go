@@ -188,6 +188,17 @@ func (s *Store) Consumers(context.Context) ([]yekbar.ConsumerStatus, error) {
 	return slices.SortedFunc(maps.Values(all), func(a, b yekbar.ConsumerStatus) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
 
+// CountHeld implements yekbar.HeldCounter.
+func (s *Store) CountHeld(ctx context.Context, consumer string) (yekbar.ConsumerStatus, error) {
+	all, err := s.Consumers(ctx)
+	for _, c := range all {
+		if c.Name == consumer {
+			return c, err
+		}
+	}
+	return yekbar.ConsumerStatus{Name: consumer, Reasons: map[string]int64{}}, err
+}
+
 // SetPaused implements yekbar.OperatorStore.
 func (s *Store) SetPaused(_ context.Context, consumer string, paused bool, by yekbar.Actor) error {
 	if err := by.Validate(); err != nil {

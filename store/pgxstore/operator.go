@@ -238,7 +238,31 @@ func (s *Store) Consumers(ctx context.Context) ([]yekbar.ConsumerStatus, error) 
 	if err != nil {
 		return nil, err
 	}
-	_, err = all(ctx, s, "held messages by reason", func(row pgx.CollectableRow) (struct{}, error) {
+	if err := s.countHeld(ctx, of); err != nil {
+		return nil, err
+	}
+	list := make([]yekbar.ConsumerStatus, 0, len(statuses))
+	for _, name := range slices.Sorted(maps.Keys(statuses)) {
+		list = append(list, *statuses[name])
+	}
+	return list, nil
+}
+
+// CountHeld implements yekbar.HeldCounter.
+func (s *Store) CountHeld(ctx context.Context, consumer string) (yekbar.ConsumerStatus, error) {
+	c := &yekbar.ConsumerStatus{Name: consumer, Reasons: map[string]int64{}}
+	others := &yekbar.ConsumerStatus{Reasons: map[string]int64{}}
+	err := s.countHeld(ctx, func(name string) *yekbar.ConsumerStatus {
+		if name == consumer {
+			return c
+		}
+		return others
+	})
+	return *c, err
+}
+
+func (s *Store) countHeld(ctx context.Context, of func(string) *yekbar.ConsumerStatus) error {
+	_, err := all(ctx, s, "held messages by reason", func(row pgx.CollectableRow) (struct{}, error) {
 		var name, reason string
 		var dead bool
 		var n int64
@@ -259,12 +283,5 @@ func (s *Store) Consumers(ctx context.Context) ([]yekbar.ConsumerStatus, error) 
 		}
 		return struct{}{}, nil
 	}, s.sql.operator.held)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]yekbar.ConsumerStatus, 0, len(statuses))
-	for _, name := range slices.Sorted(maps.Keys(statuses)) {
-		list = append(list, *statuses[name])
-	}
-	return list, nil
+	return err
 }

@@ -176,6 +176,22 @@ func (s *Store) lastApplied(ctx context.Context, of func(string) *yekbar.Consume
 	}, "SELECT consumer_name, "+s.dialect.micros("MAX(CASE WHEN state = 'applied' THEN processed_at END)")+" FROM "+s.sql.claims+" GROUP BY consumer_name")
 }
 
+// CountHeld implements yekbar.HeldCounter.
+func (s *Store) CountHeld(ctx context.Context, consumer string) (yekbar.ConsumerStatus, error) {
+	c := &yekbar.ConsumerStatus{Name: consumer, Reasons: map[string]int64{}}
+	others := &yekbar.ConsumerStatus{Reasons: map[string]int64{}}
+	err := s.countHeld(ctx, func(name string) *yekbar.ConsumerStatus {
+		if name == consumer {
+			return c
+		}
+		return others
+	})
+	if err != nil {
+		return yekbar.ConsumerStatus{}, fmt.Errorf("sqlstore: held messages of consumer %q: %w", consumer, err)
+	}
+	return *c, nil
+}
+
 func (s *Store) countHeld(ctx context.Context, of func(string) *yekbar.ConsumerStatus) error {
 	return s.read(ctx, func(rows *sql.Rows) error {
 		var name, reason string

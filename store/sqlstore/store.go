@@ -32,6 +32,7 @@ var (
 	_ yekbar.HoldingStore   = (*Store)(nil)
 	_ yekbar.AttemptStore   = (*Store)(nil)
 	_ yekbar.OperatorStore  = (*Store)(nil)
+	_ yekbar.HeldCounter    = (*Store)(nil)
 	_ yekbar.RetentionStore = (*Store)(nil)
 	_ yekbar.RegistryStore  = (*Store)(nil)
 	_ yekbar.PositionStore  = (*Store)(nil)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -257,6 +258,12 @@ func (e *env[Tx]) status(consumer string) yekbar.ConsumerStatus {
 	for _, st := range all {
 		if st.Name == consumer {
 			found = st
+		}
+	}
+	if c, ok := yekbar.Find[yekbar.HeldCounter](e.Store); ok {
+		n := get(e, "CountHeld", func() (yekbar.ConsumerStatus, error) { return c.CountHeld(e.ctx, consumer) })
+		if n.Name != consumer || n.Parked != found.Parked || n.Dead != found.Dead || !maps.Equal(n.Reasons, found.Reasons) || !n.OldestParked.Equal(found.OldestParked) {
+			e.Errorf("CountHeld says %+v, Consumers %+v", n, found)
 		}
 	}
 	return found
