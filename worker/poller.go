@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/yekbar-go/yekbar"
 )
 
 const (
@@ -140,10 +142,11 @@ func (w *Worker) poll(ctx context.Context) {
 func (w *Worker) takeParked(ctx context.Context, limit int) (taken int) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	if w.pollFailed(ctx, w.refreshKeys(ctx)) {
-		return 0
+	err := w.refreshKeys(ctx)
+	var hs []*yekbar.HeldMessage
+	if err == nil {
+		hs, err = w.holding.TakeDue(ctx, w.p.Name(), limit, w.within)
 	}
-	hs, err := w.holding.TakeDue(ctx, w.p.Name(), limit, w.within)
 	if w.pollFailed(ctx, err) {
 		return 0
 	}

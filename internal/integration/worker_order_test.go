@@ -109,9 +109,6 @@ func TestWorkerKeepsTheOrderOfKeys(t *testing.T) {
 // no message is dead, and none is lost.
 func TestWorkerOverAMissingTable(t *testing.T) {
 	eachPlant(t, 30*time.Second, func(p *plant) {
-		if p.child.Driver == "modernc" {
-			p.t.Skip("SQLite has one code, SQLITE_ERROR, for a missing table and for every wrong statement, so it counts as an attempt")
-		}
 		const n = 30
 		_, err := p.db.ExecContext(p.t.Context(), "DROP TABLE effects")
 		p.check(err)
