@@ -1,7 +1,7 @@
 # What there is: make help
 
 GO            ?= go
-TEST_TIMEOUT  ?= 8m
+TEST_TIMEOUT  ?= 20m
 BENCHFLAGS    ?=
 FUZZTIME      ?= 10s
 PACKAGES      ?= work
