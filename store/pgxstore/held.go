@@ -25,24 +25,38 @@ type heldStatements struct {
 }
 
 func newHeldStatements(r *strings.Replacer) heldStatements {
+	// The first message of each key, by one probe of the index a key: neither
+	// what waits behind them is read, nor can old statistics lead elsewhere.
+	const heads = `WITH RECURSIVE heads AS (
+  (SELECT key_hash, position, ordering_key, state, due_at FROM {held}
+  WHERE consumer_name = $1::text AND ordered ORDER BY key_hash, position LIMIT 1)
+  UNION ALL
+  SELECT n.* FROM heads CROSS JOIN LATERAL (
+    SELECT key_hash, position, ordering_key, state, due_at FROM {held} e
+    WHERE e.consumer_name = $1::text AND e.ordered AND e.key_hash > heads.key_hash ORDER BY e.key_hash, e.position LIMIT 1
+  ) n
+)`
 	return heldStatements{
 		// statement_timestamp(), for with a volatile clock_timestamp() no
 		// index would be searched. Rows that others lock are being leased, or
 		// taken over; one that was, is looked at anew.
-		takeDue: r.Replace(`WITH due AS MATERIALIZED (
-  SELECT h.position, h.due_at FROM {held} h
-  WHERE h.consumer_name = $1::text AND h.state = 'parked' AND h.due_at <= statement_timestamp()
-    AND (NOT h.ordered OR NOT EXISTS (
-      SELECT FROM {held} e
-      WHERE e.ordered AND e.consumer_name = h.consumer_name AND e.key_hash = h.key_hash AND e.position < h.position))
+		takeDue: r.Replace(heads + `, first AS MATERIALIZED (
+  SELECT h.position, h.due_at FROM heads JOIN {held} h ON h.position = heads.position
+  WHERE heads.state = 'parked' AND heads.due_at <= statement_timestamp() AND h.state = 'parked' AND h.due_at <= statement_timestamp()
   ORDER BY h.due_at, h.position LIMIT $2::integer FOR UPDATE OF h SKIP LOCKED
-), h AS (
+), free AS MATERIALIZED (
+  SELECT h.position, h.due_at FROM {held} h
+  WHERE h.consumer_name = $1::text AND h.state = 'parked' AND NOT h.ordered AND h.due_at <= statement_timestamp()
+  ORDER BY h.due_at, h.position LIMIT $2::integer FOR UPDATE SKIP LOCKED
+), due AS MATERIALIZED (
+  SELECT * FROM first UNION ALL SELECT * FROM free ORDER BY due_at, position LIMIT $2::integer
+), taken AS (
   UPDATE {held} t SET due_at = clock_timestamp() + $3::bigint * interval '1 microsecond', owner = $4::text
   FROM due WHERE t.position = due.position
   RETURNING t.*
 )
-SELECT ` + heldRead + ` FROM h JOIN due USING (position) ORDER BY due.due_at, position`),
-		keys: r.Replace(`SELECT DISTINCT ordering_key FROM {held} WHERE consumer_name = $1::text AND ordered`),
+SELECT ` + heldRead + ` FROM taken h JOIN due USING (position) ORDER BY due.due_at, position`),
+		keys: r.Replace(heads + ` SELECT ordering_key FROM heads`),
 		list: r.Replace(`SELECT ` + heldRead + ` FROM {held} h
 WHERE ($1::text = '' OR h.consumer_name = $1::text) AND ($2::text = '' OR h.message_id = $2::text)
   AND ($3::text = '' OR h.reason = $3::text) AND ($4::text = '' OR h.state = $4::text) AND ($5::bigint = 0 OR h.position < $5::bigint)

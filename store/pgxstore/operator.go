@@ -218,7 +218,7 @@ func (s *Store) Paused(ctx context.Context, consumer string) (by yekbar.Actor, p
 }
 
 // Consumers implements yekbar.OperatorStore. It reads all claims, which takes
-// about a second for ten million.
+// some seconds for ten million.
 func (s *Store) Consumers(ctx context.Context) ([]yekbar.ConsumerStatus, error) {
 	statuses := map[string]*yekbar.ConsumerStatus{}
 	of := func(name string) *yekbar.ConsumerStatus {

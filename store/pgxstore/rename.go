@@ -40,8 +40,8 @@ func newRenameStatements(r *strings.Replacer, table func(string) string) renameS
 		batch:    r.Replace(`SELECT message_id, state FROM {processed} WHERE consumer_name = $1::text ORDER BY message_id LIMIT $2::integer FOR UPDATE`),
 		states:   r.Replace(`SELECT message_id, state FROM {processed} WHERE consumer_name = $1::text AND message_id = ANY ($2::text[]) ORDER BY message_id FOR UPDATE`),
 		attempts: r.Replace(`SELECT message_id, '' FROM {attempts} WHERE consumer_name = $1::text ORDER BY message_id LIMIT $2::integer FOR UPDATE`),
-		both: r.Replace(`DELETE FROM {attempts} f USING {attempts} a
-WHERE f.consumer_name = $1::text AND f.message_id = ANY ($3::text[]) AND a.consumer_name = $2::text AND a.message_id = f.message_id`),
+		both: r.Replace(`DELETE FROM {attempts} WHERE consumer_name = $1::text
+  AND message_id = ANY (ARRAY(SELECT message_id FROM {attempts} WHERE consumer_name = $2::text AND message_id = ANY ($3::text[])))`),
 		positions: r.Replace(`WITH gone AS (
   DELETE FROM {positions} WHERE consumer_name = $1::text RETURNING partition_name, position, saved_at
 )

@@ -37,19 +37,20 @@ func newRetentionStatements(r *strings.Replacer) retentionStatements {
 WHERE consumer_name = $1::text`),
 		pruner: r.Replace(`SELECT pg_try_advisory_xact_lock(hashtextextended($2::text, 0)), clock_timestamp(), c.prune_after, ` + pruningRead + `
 FROM {consumers} c WHERE c.consumer_name = $1::text`),
+		// Arrays, for a join would go by statistics that may be of an empty table.
 		prune: r.Replace(`WITH seen AS MATERIALIZED (
   SELECT message_id, state = 'applied' AND processed_at < $4::timestamptz AS ripe FROM {processed}
   WHERE consumer_name = $1::text AND message_id > $2::text ORDER BY message_id LIMIT $3::integer
 ), picked AS MATERIALIZED (
   SELECT message_id FROM seen WHERE ripe ORDER BY message_id LIMIT $5::integer
 ), gone AS (
-  DELETE FROM {processed} p USING picked
-  WHERE p.consumer_name = $1::text AND p.message_id = picked.message_id AND p.state = 'applied' AND p.processed_at < $4::timestamptz
-  RETURNING p.message_id
+  DELETE FROM {processed} WHERE consumer_name = $1::text AND message_id = ANY (ARRAY(SELECT message_id FROM picked))
+    AND state = 'applied' AND processed_at < $4::timestamptz
+  RETURNING message_id
 ), res AS (
-  DELETE FROM {results} t USING gone WHERE t.consumer_name = $1::text AND t.message_id = gone.message_id
+  DELETE FROM {results} WHERE consumer_name = $1::text AND message_id = ANY (ARRAY(SELECT message_id FROM gone))
 ), att AS (
-  DELETE FROM {attempts} t USING gone WHERE t.consumer_name = $1::text AND t.message_id = gone.message_id
+  DELETE FROM {attempts} WHERE consumer_name = $1::text AND message_id = ANY (ARRAY(SELECT message_id FROM gone))
 )
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM picked), (SELECT max(message_id) FROM picked), (SELECT count(*) FROM seen), (SELECT max(message_id) FROM seen)`),
 		pruneAfter: r.Replace(`UPDATE {consumers} SET prune_after = $2::text WHERE consumer_name = $1::text`),
