@@ -26,7 +26,7 @@ type parkedCommands struct {
 const (
 	listFields = `JSON: messages[]: consumer, message_id, state, reason, attempts, errors[], held_at, due_at (parked), position, ordered, ordering_key, topic, payload_bytes; next_after where there are more.`
 	showFields = `JSON: the fields of the list, and id, source, type, subject, time, headers[]{name, value}, fingerprint (hex), payload, raw (the delivery, where no message was decoded), order_notes[]. Values are {text} where they are UTF-8, else {base64}.`
-	eachFields = `JSON: action, consumer, by, reason, done[], not_done[]{message_id, error}, warnings[]{message_id, notes[]}.`
+	eachFields = `JSON: action, consumer, by, reason, done[], not_done[]{message_id, error}, order[]{message_id, warning, notes[]}.`
 )
 
 type listFlags struct {

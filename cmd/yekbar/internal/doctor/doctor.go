@@ -279,9 +279,21 @@ func (e *examination) broker() {
 		e.ok("retention", "claims are kept for ever")
 	case b.Redelivery == 0:
 		e.add("retention", Warning, "limit how long the broker keeps messages (JetStream: the stream's MaxAge)",
-			"the broker may deliver again without limit; claims are kept for %v. An older message is set aside for a person", b.Retention)
+			"the broker may deliver again without limit; claims are kept for %v. An older message is set aside for a person", hours(b.Retention))
 	default:
 		e.when(b.Redelivery > b.Retention, "retention", Problem, "raise Config.Retention above it, or lower how long the broker keeps messages",
-			"claims are kept for %v, and the broker may deliver again for %v", b.Retention, b.Redelivery)
+			"claims are kept for %v, and the broker may deliver again for %v", hours(b.Retention), hours(b.Redelivery))
 	}
+}
+
+// hours prints a long duration without its zeros.
+func hours(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

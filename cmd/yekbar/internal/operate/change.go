@@ -61,13 +61,13 @@ func (d *Desk) MakeDue(ctx context.Context, c Choice, by yekbar.Actor) error {
 }
 
 type eachJSON struct {
-	Action   string       `json:"action"`
-	Consumer string       `json:"consumer"`
-	By       string       `json:"by"`
-	Reason   string       `json:"reason"`
-	Done     []string     `json:"done"`
-	NotDone  []notDone    `json:"not_done"`
-	Warnings []warnedJSON `json:"warnings"`
+	Action   string      `json:"action"`
+	Consumer string      `json:"consumer"`
+	By       string      `json:"by"`
+	Reason   string      `json:"reason"`
+	Done     []string    `json:"done"`
+	NotDone  []notDone   `json:"not_done"`
+	Order    []orderJSON `json:"order"`
 }
 
 type notDone struct {
@@ -75,8 +75,9 @@ type notDone struct {
 	Error     string `json:"error"`
 }
 
-type warnedJSON struct {
+type orderJSON struct {
 	MessageID string   `json:"message_id"`
+	Warning   bool     `json:"warning"` // later messages may have been applied
 	Notes     []string `json:"notes"`
 }
 
@@ -93,13 +94,14 @@ func (d *Desk) each(ctx context.Context, state yekbar.State, action, outcome str
 	if _, err := d.Known(ctx, c.Consumer); err != nil {
 		return err
 	}
-	r := eachJSON{Action: action, Consumer: c.Consumer, By: by.Name, Reason: by.Reason, Done: []string{}, NotDone: []notDone{}, Warnings: []warnedJSON{}}
+	r := eachJSON{Action: action, Consumer: c.Consumer, By: by.Name, Reason: by.Reason, Done: []string{}, NotDone: []notDone{}, Order: []orderJSON{}}
 	failed := d.choose(ctx, s, state, c, func(id string) error {
 		var notes []string
+		passed := false
 		if !c.All { // else it was just found in that state
 			h, err := d.one(ctx, state, c.Consumer, id)
 			if err == nil && action == "replay" {
-				notes, err = d.orderNotes(ctx, h)
+				notes, passed, err = d.orderNotes(ctx, h)
 			}
 			if err != nil {
 				return err
@@ -110,7 +112,7 @@ func (d *Desk) each(ctx context.Context, state yekbar.State, action, outcome str
 		}
 		r.Done = append(r.Done, id)
 		if len(notes) > 0 {
-			r.Warnings = append(r.Warnings, warnedJSON{id, notes})
+			r.Order = append(r.Order, orderJSON{id, passed, notes})
 		}
 		return nil
 	}, func(id string, err error) { r.NotDone = append(r.NotDone, notDone{id, err.Error()}) })
@@ -177,9 +179,13 @@ func (d *Desk) eachDone(r eachJSON, c Choice, outcome string) error {
 			return err
 		}
 	}
-	for _, w := range r.Warnings {
+	for _, w := range r.Order {
 		for _, n := range w.Notes {
-			if err := d.warn("%s: %s", ShellQuote(w.MessageID), Safe(n)); err != nil {
+			kind := "note"
+			if w.Warning {
+				kind = "warning"
+			}
+			if _, err := fmt.Fprintf(d.Notes, "%s: %s: %s\n", kind, ShellQuote(w.MessageID), Safe(n)); err != nil {
 				return err
 			}
 		}

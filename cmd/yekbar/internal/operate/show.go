@@ -61,7 +61,7 @@ func (d *Desk) Show(ctx context.Context, state yekbar.State, consumer, messageID
 			return err
 		}
 	}
-	notes, err := d.orderNotes(ctx, h)
+	notes, _, err := d.orderNotes(ctx, h)
 	switch {
 	case err != nil:
 		return err
@@ -189,20 +189,20 @@ func writeNew(name string, content []byte) error {
 }
 
 // orderNotes says what can be known of other messages of a held one's
-// ordering key.
-func (d *Desk) orderNotes(ctx context.Context, h *yekbar.HeldMessage) ([]string, error) {
+// ordering key; passed, that later ones may have been applied.
+func (d *Desk) orderNotes(ctx context.Context, h *yekbar.HeldMessage) (notes []string, passed bool, err error) {
 	key := h.Message.OrderingKey
 	if key == "" {
-		return nil, nil
+		return nil, false, nil
 	}
 	s, err := d.operator()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var earlier, later, seen int
 	for other, err := range s.Held(ctx, yekbar.HeldFilter{Consumer: h.Consumer, Limit: scanLimit}) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		seen++
 		if other.Message.OrderingKey != key {
@@ -215,7 +215,6 @@ func (d *Desk) orderNotes(ctx context.Context, h *yekbar.HeldMessage) ([]string,
 			earlier++
 		}
 	}
-	var notes []string
 	most := ""
 	if seen == scanLimit {
 		most = fmt.Sprintf(" (among the newest %d that are held)", scanLimit)
@@ -226,27 +225,27 @@ func (d *Desk) orderNotes(ctx context.Context, h *yekbar.HeldMessage) ([]string,
 	if later > 0 {
 		notes = append(notes, fmt.Sprintf("%s of its ordering key held later%s", plural(int64(later), "message is", "messages are"), most))
 	}
-	passed, err := d.passed(ctx, h)
+	note, passed, err := d.passed(ctx, h)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return append(notes, passed), nil
+	return append(notes, note), passed, nil
 }
 
 // passed says whether later messages of an ordering key can have been applied
 // while this one was held.
-func (d *Desk) passed(ctx context.Context, h *yekbar.HeldMessage) (string, error) {
+func (d *Desk) passed(ctx context.Context, h *yekbar.HeldMessage) (note string, may bool, err error) {
 	if h.Ordered {
-		return "later messages of its ordering key wait for it", nil
+		return "later messages of its ordering key wait for it", false, nil
 	}
 	c, err := d.Known(ctx, h.Consumer)
 	switch {
 	case err != nil:
-		return "", err
+		return "", false, err
 	case !c.LastApplied.After(h.At):
-		return "no later message was applied: the consumer has applied none since this one was held", nil
+		return "no later message was applied: the consumer has applied none since this one was held", false, nil
 	}
-	return fmt.Sprintf("later messages of its ordering key may have been applied: the consumer applied some since this one was held, the last at %s. Claims don't keep the key, so look at what the handler changed before you replay", stamp(c.LastApplied)), nil
+	return fmt.Sprintf("later messages of its ordering key may have been applied: the consumer applied some since this one was held, the last at %s. Claims don't keep the key, so look at what the handler changed before you replay", stamp(c.LastApplied)), true, nil
 }
 
 func isNoClaim(err error) bool { return errors.Is(err, yekbar.ErrNoClaim) }
