@@ -35,8 +35,7 @@ func (t *txn) takeDue(consumer string, limit int, lease time.Duration) (due []*y
 	}
 	text := "SELECT " + d.heldColumns() + ", " + d.micros(d.clock()) + " FROM " + held + " h" +
 		" WHERE h.consumer_name = ? AND h.state = 'parked' AND h.due_at <= " + d.clock() +
-		" AND NOT (h.ordered = ? AND EXISTS (SELECT 1 FROM " + held + " e WHERE e.consumer_name = h.consumer_name AND e." + d.isOrdered() +
-		" AND e.key_hash = h.key_hash AND e.position < h.position))" +
+		" AND (h.ordered = ? OR h.position IN (" + t.store.heads() + "))" +
 		" ORDER BY " + order + " LIMIT ?" + d.skipLocked()
 	err = t.query(func(rows *sql.Rows) error {
 		var now instant
@@ -46,7 +45,7 @@ func (t *txn) takeDue(consumer string, limit int, lease time.Duration) (due []*y
 			due = append(due, h)
 		}
 		return err
-	}, text, consumer, true, limit)
+	}, text, consumer, false, consumer, limit)
 	if err != nil || len(due) == 0 {
 		return nil, err
 	}
@@ -66,11 +65,15 @@ func (d Dialect) isOrdered() string {
 	return "ordered"
 }
 
+// heads finds the first message of each key, in one walk through their index:
+// a condition on each message would be a search for each that waits.
+func (s *Store) heads() string {
+	return "SELECT MIN(e.position) FROM " + s.sql.held + " e WHERE e.consumer_name = ? AND e." + s.dialect.isOrdered() + " GROUP BY e.key_hash"
+}
+
 // HeldKeys implements yekbar.HoldingStore.
 func (s *Store) HeldKeys(ctx context.Context, consumer string) (keys []string, err error) {
-	// One row of each key: keys themselves can be long.
-	text := "SELECT h.ordering_key FROM " + s.sql.held + " h JOIN (SELECT MIN(e.position) AS position FROM " + s.sql.held +
-		" e WHERE e.consumer_name = ? AND e." + s.dialect.isOrdered() + " GROUP BY e.key_hash) f ON f.position = h.position"
+	text := "SELECT h.ordering_key FROM " + s.sql.held + " h WHERE h.position IN (" + s.heads() + ")"
 	err = s.read(ctx, func(rows *sql.Rows) error {
 		var key string
 		if err := rows.Scan(encoded{&key}); err != nil {

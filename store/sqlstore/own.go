@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,7 +186,10 @@ func (d Dialect) among(ids []string) (condition string, args []any) {
 		panic(err) // strings always encode
 	}
 	if d == PostgreSQL {
-		return "message_id IN (SELECT j.id FROM pg_catalog.json_array_elements_text(?::pg_catalog.text::pg_catalog.json) AS j(id))", []any{string(list)}
+		// Where statistics are stale, the bounds keep the planner from walking
+		// through all of the consumer.
+		return "message_id >= ? AND message_id <= ? AND message_id = ANY (ARRAY(SELECT j.id FROM pg_catalog.json_array_elements_text(?::pg_catalog.text::pg_catalog.json) AS j(id)))",
+			[]any{slices.Min(ids), slices.Max(ids), string(list)}
 	}
 	return "message_id IN (SELECT value FROM json_each(?))", []any{string(list)}
 }
