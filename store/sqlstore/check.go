@@ -98,6 +98,9 @@ func (c *checking) database() error {
 		if err != nil {
 			return c.failed("server version", err)
 		}
+		if err := c.versionMariaDB(version); err != nil {
+			return err
+		}
 		c.demand(!readOnly, yekbar.ErrEnvironment, "read_only is on: connect to the primary")
 		c.demand(strictMode(mode), yekbar.ErrEnvironment, "sql_mode is %q: without STRICT_TRANS_TABLES or STRICT_ALL_TABLES values that don't fit are cut silently", mode)
 		c.demand(packet >= minPacket, yekbar.ErrEnvironment, "max_allowed_packet is %d bytes: at least %d are needed, and more than any message has", packet, minPacket)
@@ -111,6 +114,20 @@ func (c *checking) database() error {
 			return fmt.Errorf("sqlstore: SQLite's version %q: %w", version, err)
 		}
 		c.demand(major > 3 || major == 3 && minor >= 37, yekbar.ErrEnvironment, "SQLite %s is too old: 3.37 or newer is needed, for STRICT tables", version)
+	}
+	return nil
+}
+
+// versionMariaDB demands what knows SKIP LOCKED.
+func (c *checking) versionMariaDB(version string) error {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("sqlstore: the server's version %q: %w", version, err)
+	}
+	if flavorOf(version).mariadb {
+		c.demand(major > 10 || major == 10 && minor >= 6, yekbar.ErrEnvironment, "MariaDB %s is too old: 10.6 or newer is needed", version)
+	} else {
+		c.demand(major >= 8, yekbar.ErrEnvironment, "MySQL %s is too old: 8.0 or newer is needed", version)
 	}
 	return nil
 }

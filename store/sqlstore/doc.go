@@ -30,9 +30,10 @@
 //
 // # MariaDB and MySQL
 //
-// Claim.Wait is in whole seconds there, rounded up, and 0 is allowed on MariaDB
-// only. The transaction's isolation is set only when the connection's own, as
-// it was when the store first saw it, is another.
+// MariaDB 10.6 or newer, or MySQL 8.0 or newer, is needed. Claim.Wait is in
+// whole seconds there, rounded up, and 0 is allowed on MariaDB only. The
+// transaction's isolation is set only when the connection's own, as it was when
+// the store first saw it, is another.
 //
 // # SQLite
 //
