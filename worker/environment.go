@@ -81,7 +81,7 @@ func (w *Worker) unfit(ctx context.Context, j *job, err error) answer {
 		w.log.Error("the database is not fit for this consumer; it pauses itself", "messages", w.config.EnvironmentLimit, "error", err)
 	}
 	all := fmt.Errorf("the last %d messages failed alike: %w", w.config.EnvironmentLimit, err)
-	if now || everybodys && (w.order == Strict || w.holding == nil || j.id == "") {
+	if now || everybodys && (w.order == Strict || w.holding == nil || j.id() == "") {
 		return answer{outage: all}
 	}
 	delay := min(unfitPause, w.config.Backoff.Max)
@@ -89,7 +89,7 @@ func (w *Worker) unfit(ctx context.Context, j *job, err error) answer {
 	switch {
 	case w.order == Strict:
 		return answer{v: stay(delay)}
-	case w.holding == nil || j.id == "":
+	case w.holding == nil || j.id() == "":
 		return answer{v: w.aside(j, delay)}
 	}
 	var a yekbar.Attempts

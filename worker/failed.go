@@ -76,12 +76,12 @@ func (w *Worker) addFailure(ctx context.Context, j *job, failure error) (a yekba
 		return yekbar.Attempts{Failed: j.held.Attempts + 1, Errors: lastErrors(j.held.Errors, failure)}, nil
 	}
 	fallback := yekbar.Attempts{Failed: j.deliveries(), Errors: []string{failure.Error()}}
-	if w.attempts == nil || j.id == "" {
+	if w.attempts == nil || j.id() == "" {
 		return fallback, nil
 	}
 	ctx, cancel := recording(ctx)
 	defer cancel()
-	a, err := w.attempts.AddFailure(ctx, w.p.Name(), j.id, failure.Error())
+	a, err := w.attempts.AddFailure(ctx, w.p.Name(), j.id(), failure.Error())
 	switch {
 	case err != nil && absent(err):
 		return a, err

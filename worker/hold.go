@@ -101,11 +101,11 @@ func (w *Worker) heldMessage(j *job, reason string, why error) *yekbar.HeldMessa
 		h.Reason, h.Delay, h.Due = reason, 0, time.Time{}
 		return &h
 	}
-	h := &yekbar.HeldMessage{Consumer: w.p.Name(), MessageID: j.id, Fingerprint: j.mark, Reason: reason}
+	h := &yekbar.HeldMessage{Consumer: w.p.Name(), MessageID: j.id(), Fingerprint: j.stored().Fingerprint, Reason: reason}
 	if j.m != nil {
 		h.Message = *j.m
 	}
-	if j.id == "" || reason == yekbar.ReasonConflict {
+	if j.id() == "" || reason == yekbar.ReasonConflict {
 		h.Raw = j.d.Raw()
 		place := h.Raw
 		if at := j.d.Coordinates(); w.caps.StableID && at != "" {

@@ -16,14 +16,14 @@ const extending = 16
 // A job is one message on its way through the worker: a delivery, until it is
 // settled, or one that was parked, until it is applied or held anew.
 type job struct {
-	d    broker.Delivery     // nil for a parked one
-	held *yekbar.HeldMessage // nil for a delivery
-	m    *yekbar.Message     // nil when undecodable
-	bad  error               // why it is undecodable
-	id   string              // as stored; "" when it has none
-	mark []byte              // its fingerprint
-	key  string              // whose turn it needs; "" none
-	gone <-chan struct{}     // closed when it is not ours any more
+	d     broker.Delivery              // nil for a parked one
+	held  *yekbar.HeldMessage          // nil for a delivery
+	m     *yekbar.Message              // nil when undecodable
+	bad   error                        // why it is undecodable
+	claim atomic.Pointer[yekbar.Claim] // nil until it is asked for, for it takes a hash
+	find  func(*yekbar.Message) (yekbar.Claim, error)
+	key   string          // whose turn it needs; "" none
+	gone  <-chan struct{} // closed when it is not ours any more
 
 	suspect bool // it runs alone
 	again   bool // it was delivered, or tried, before: there may be a record of it
@@ -33,6 +33,24 @@ type job struct {
 	// not take the verdict at the first try, or the handler is stuck.
 	ending atomic.Bool
 }
+
+// stored returns its claim, or the zero one when it has no identity.
+func (j *job) stored() yekbar.Claim {
+	if c := j.claim.Load(); c != nil {
+		return *c
+	}
+	var c yekbar.Claim
+	if j.m != nil {
+		if found, err := j.find(j.m); err == nil {
+			c = found
+		}
+	}
+	j.claim.Store(&c)
+	return c
+}
+
+// id is the message's as stored; "" when it has none.
+func (j *job) id() string { return j.stored().MessageID }
 
 func (j *job) lost() bool {
 	select {
@@ -62,30 +80,28 @@ func (j *job) messages() []*yekbar.Message {
 
 // name returns what names the message in a log.
 func (j *job) name() string {
-	if j.id == "" && j.m != nil {
-		return j.m.ID
+	if c := j.claim.Load(); c != nil && c.MessageID != "" {
+		return c.MessageID
 	}
-	return j.id
+	if j.m == nil {
+		return ""
+	}
+	return j.m.ID
 }
 
 // arrived makes a job of a delivery.
 func (w *Worker) arrived(d broker.Delivery) *job {
-	j := &job{d: d, gone: d.Lost()}
+	j := &job{d: d, gone: d.Lost(), find: w.p.Identify}
 	n, redelivered := d.Attempt()
 	j.again = n > 1 || redelivered
 	j.m, j.bad = d.Message()
-	if j.m != nil {
-		if c, err := w.p.Identify(j.m); err == nil {
-			j.id, j.mark = c.MessageID, c.Fingerprint
-		}
-	}
 	switch {
 	case w.order == Strict:
 		j.key = "strict"
 	case w.order == ByKey && j.m != nil:
 		j.key = j.m.OrderingKey
 	}
-	j.suspect = j.again && j.id != "" && w.attempts != nil
+	j.suspect = j.again && j.bad == nil && w.attempts != nil
 	w.noteAge(d)
 	return j
 }

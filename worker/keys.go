@@ -58,10 +58,10 @@ func (k *heldKeys) refresh(stored []string, since uint64) {
 
 // behind parks a message behind an earlier one of its key that is held.
 func (w *Worker) behind(ctx context.Context, j *job) (a answer, done bool) {
-	if w.order != ByKey || j.held != nil || j.key == "" || j.id == "" || !w.keys.has(j.key) {
+	if w.order != ByKey || j.held != nil || j.key == "" || !w.keys.has(j.key) || j.id() == "" {
 		return answer{}, false
 	}
-	known, err := w.claimed(ctx, j)
+	known, err := w.claimed(ctx, j.id())
 	switch {
 	case err != nil && absent(err):
 		return answer{outage: err}, true
@@ -75,13 +75,13 @@ func (w *Worker) behind(ctx context.Context, j *job) (a answer, done bool) {
 }
 
 // claimed reports whether the consumer has a claim of a message.
-func (w *Worker) claimed(ctx context.Context, j *job) (bool, error) {
+func (w *Worker) claimed(ctx context.Context, id string) (bool, error) {
 	if w.operator == nil {
 		return false, nil
 	}
 	ctx, cancel := recording(ctx)
 	defer cancel()
-	_, err := w.operator.Claim(ctx, w.p.Name(), j.id)
+	_, err := w.operator.Claim(ctx, w.p.Name(), id)
 	if errors.Is(err, yekbar.ErrNoClaim) {
 		return false, nil
 	}

@@ -154,7 +154,9 @@ func (w *Worker) takeParked(ctx context.Context, limit int) (taken int) {
 		if !w.poller.take(h.MessageID) {
 			continue
 		}
-		if !w.queue.add(&job{held: h, m: &h.Message, id: h.MessageID, mark: h.Fingerprint}) {
+		j := &job{held: h, m: &h.Message}
+		j.claim.Store(&yekbar.Claim{Consumer: h.Consumer, MessageID: h.MessageID, Fingerprint: h.Fingerprint})
+		if !w.queue.add(j) {
 			w.poller.release(h.MessageID)
 			return taken
 		}

@@ -45,7 +45,7 @@ func (w *Worker) checkPositions(ctx context.Context) error {
 		if err != nil {
 			continue // it was set aside under another name
 		}
-		known, err := w.claimed(ctx, &job{id: claim.MessageID})
+		known, err := w.claimed(ctx, claim.MessageID)
 		if err != nil {
 			return err
 		}

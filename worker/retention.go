@@ -58,12 +58,15 @@ func (w *Worker) publishWindow(ctx context.Context) error {
 // messages, which all are in good times, cost nothing.
 func (w *Worker) beyond(ctx context.Context, j *job) (a answer, done bool) {
 	stamped, ok := j.d.(broker.Stamped)
-	if !ok || w.claims == nil || w.operator == nil || j.id == "" {
+	if !ok || w.claims == nil || w.operator == nil {
 		return answer{}, false
 	}
 	received, keep := stamped.ReceivedAt(), w.p.Retention()
 	watermark, now, ok := w.window.now()
 	if received.IsZero() || ok && !received.Before(watermark) && (keep == yekbar.KeepForever || now.Sub(received) <= keep/2) {
+		return answer{}, false
+	}
+	if j.id() == "" {
 		return answer{}, false
 	}
 	asking, cancel := recording(ctx)
@@ -74,7 +77,7 @@ func (w *Worker) beyond(ctx context.Context, j *job) (a answer, done bool) {
 			return answer{}, false
 		}
 		var known bool
-		if known, err = w.claimed(ctx, j); known {
+		if known, err = w.claimed(ctx, j.id()); known {
 			return answer{}, false
 		}
 	}

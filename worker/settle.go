@@ -34,7 +34,7 @@ func (w *Worker) finish(j *job, v verdict) {
 	}
 	w.queue.free(j)
 	if j.held != nil {
-		w.poller.release(j.id)
+		w.poller.release(j.id())
 		return
 	}
 	if v.fate == staying {

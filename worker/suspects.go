@@ -17,7 +17,7 @@ const runningPause = 5 * time.Second
 // is the only one that can be blamed. A parked message becomes one after its
 // first start without an end.
 func (w *Worker) start(ctx context.Context, r *run, j *job) (a answer, done bool) {
-	if w.attempts == nil || j.id == "" || !j.suspect && j.held == nil {
+	if w.attempts == nil || !j.suspect && j.held == nil || j.id() == "" {
 		return answer{}, false
 	}
 	w.clearStart(ctx, j) // of an attempt that an outage ended
@@ -26,7 +26,7 @@ func (w *Worker) start(ctx context.Context, r *run, j *job) (a answer, done bool
 	}
 	recordCtx, cancel := recording(ctx)
 	defer cancel()
-	was, err := w.attempts.Start(recordCtx, w.p.Name(), j.id, w.within)
+	was, err := w.attempts.Start(recordCtx, w.p.Name(), j.id(), w.within)
 	limit := w.config.MaxCrashes
 	if j.held != nil {
 		limit++ // the first start was in company
@@ -65,7 +65,7 @@ func (w *Worker) clearStart(ctx context.Context, j *job) {
 	}
 	ctx, cancel := recording(ctx)
 	defer cancel()
-	if err := w.attempts.ClearStart(ctx, w.p.Name(), j.id); err != nil {
+	if err := w.attempts.ClearStart(ctx, w.p.Name(), j.id()); err != nil {
 		w.log.Warn("the end of a start can't be recorded; it will count as a crash", "message", j.name(), "error", err)
 		return
 	}
@@ -74,12 +74,12 @@ func (w *Worker) clearStart(ctx context.Context, j *job) {
 
 // forget clears what is recorded of a message that took effect.
 func (w *Worker) forget(ctx context.Context, j *job) {
-	if w.attempts == nil || j.id == "" || !j.again {
+	if w.attempts == nil || !j.again || j.id() == "" {
 		return
 	}
 	ctx, cancel := recording(ctx)
 	defer cancel()
-	if err := w.attempts.ClearAttempts(ctx, w.p.Name(), j.id); err != nil {
+	if err := w.attempts.ClearAttempts(ctx, w.p.Name(), j.id()); err != nil {
 		w.log.Debug("the record of a message that took effect stays", "message", j.name(), "error", err)
 		return
 	}
