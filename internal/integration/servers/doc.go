@@ -24,8 +24,8 @@
 //		}
 //	}
 //
-// [PostgreSQL], [MariaDB] and [PgBouncer] return the URL of a database that is
-// dropped with the test; [NATS] returns a server that all tests share, so name
+// [PostgreSQL], [MariaDB] and [PgBouncer] return the URL of an empty database,
+// which is emptied or dropped after the test; [NATS] returns a server that all tests share, so name
 // streams with [UniqueName]. The shared servers are those that the variables
 // YEKBAR_TEST_POSTGRES, YEKBAR_TEST_MARIADB, YEKBAR_TEST_PGBOUNCER and
 // YEKBAR_TEST_NATS name (the services program sets them, a user may too);

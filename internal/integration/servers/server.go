@@ -309,6 +309,9 @@ func unregister(s *Server) {
 // Shutdown stops every server that this process started and removes their
 // data; none can be started afterwards.
 func Shutdown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
+	defer cancel()
+	idleErr := dropIdle(ctx)
 	registry.Lock()
 	registry.over = true
 	all := append([]*Server(nil), registry.servers...)
@@ -319,7 +322,7 @@ func Shutdown() error {
 		wait.Go(func() { problems[i] = s.Close() })
 	}
 	wait.Wait()
-	err := errors.Join(problems...)
+	err := errors.Join(append(problems, idleErr)...)
 	if opened.Load() {
 		f, openErr := openFolder()
 		err = errors.Join(err, openErr, f.remove())

@@ -92,11 +92,27 @@ func need(t testing.TB, err error) {
 	}
 }
 
-// PostgreSQL returns the URL (postgres://…) of a fresh database in the shared
-// server. The database is dropped with the test, whoever is still connected.
+// PostgreSQL returns the URL (postgres://…) of an empty database in the shared
+// server. After the test it is emptied for another one, or dropped, whoever is
+// still connected.
 func PostgreSQL(t testing.TB) string {
 	t.Helper()
-	return fresh(t, KindPostgreSQL, createPostgreSQL)
+	admin, err := sharedURL(KindPostgreSQL)
+	need(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
+	defer cancel()
+	d, err := recycled(ctx, admin)
+	if err != nil {
+		t.Fatalf("an empty database in %s: %v", KindPostgreSQL, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
+		defer cancel()
+		if err := d.recycle(ctx); err != nil {
+			t.Errorf("empty the test's database in %s: %v", KindPostgreSQL, err)
+		}
+	})
+	return d.url
 }
 
 // PgBouncer returns the URL of a fresh database behind a pooler in transaction
