@@ -50,7 +50,7 @@ func (w *Worker) checkPositions(ctx context.Context) error {
 			return err
 		}
 		if !known {
-			return fmt.Errorf("%w: the broker holds message %q for acknowledged, and it has no claim: was the database restored, or failed over, to an earlier moment? Stop all workers of the consumer and have everything since delivered again, which the claims make safe: yekbar rewind --consumer %s (when the consumer took the subscription over from another program instead, say so in Config.TakesOver)",
+			return fmt.Errorf("%w: the broker holds message %q for acknowledged, and it has no claim: was the database restored, or failed over, to an earlier moment? Stop all workers of the consumer and have everything since delivered again, which the claims make safe: yekbar rewind %s --broker URL --reason TEXT (when the consumer took the subscription over from another program instead, say so in Config.TakesOver)",
 				yekbar.ErrBehindBroker, claim.MessageID, w.p.Name())
 		}
 	}
