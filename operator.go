@@ -95,9 +95,9 @@ type AuditEntry struct {
 	ID                  int64
 	At                  time.Time
 	By                  Actor
-	Action              string // replay, due, discard, forget, pause, resume, confirm
+	Action              string // replay, due, discard, forget, pause, resume, confirm; of cmd/yekbar also rewind, prune, import
 	Consumer, MessageID string
-	Detail              []byte // replay: the payload that was replaced
+	Detail              []byte // replay: the payload that was replaced; rewind and import: from where
 }
 
 // An AuditFilter selects entries of the audit log.

@@ -37,7 +37,7 @@ type RegistryStore interface {
 type SubscriptionError struct{ Consumer, Stored, Subscription string }
 
 func (e *SubscriptionError) Error() string {
-	return fmt.Sprintf("yekbar: consumer %q is registered over %q and now started over %q: give the new one a name of its own, or, when both have the same messages, confirm: yekbar consumers confirm %s --subscription %q", e.Consumer, e.Stored, e.Subscription, e.Consumer, e.Subscription)
+	return fmt.Sprintf("yekbar: consumer %q is registered over %q and now started over %q: give the new one a name of its own, or, when both have the same messages, confirm: yekbar consumers confirm %s --subscription %q --reason TEXT", e.Consumer, e.Stored, e.Subscription, e.Consumer, e.Subscription)
 }
 
 // A RenamedError reports a worker of a consumer that has another name now.

@@ -49,7 +49,8 @@ JSON: action, consumer, message_id, by, reason, warnings[].
 
 Examples:
 
-    yekbar claims forget inventory 0198c5f2-7a1e --reason 'its change was undone by hand; it is sent again'
+    yekbar claims forget inventory 0198c5f2-7a1e \
+        --reason 'its change was undone by hand; it is sent again'
 
 ` + exitStatuses
 }
@@ -85,7 +86,8 @@ JSON: action, consumer, by, reason.
 
 Examples:
 
-    yekbar consumers confirm inventory --subscription 'nats ORDERS2/inventory' --reason 'the stream was moved'
+    yekbar consumers confirm inventory --subscription 'nats ORDERS2/inventory' \
+        --reason 'the stream was moved'
 
 ` + exitStatuses
 }

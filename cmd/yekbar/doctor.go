@@ -34,7 +34,8 @@ JSON: worst, findings[]: check, level (ok, warning, problem), text, mend.
 Examples:
 
     yekbar doctor
-    yekbar doctor --broker nats://127.0.0.1:4222/ORDERS/inventory --consumer inventory --retention 720h
+    yekbar doctor --broker nats://127.0.0.1:4222/ORDERS/inventory \
+        --consumer inventory --retention 720h
     yekbar doctor --json | jq '.findings[] | select(.level != "ok")'
 
 Exit status: 0 no problem, but warnings perhaps; 1 a problem; 2 wrong flags, nothing was done; 130 interrupted.`

@@ -179,8 +179,10 @@ It warns where later messages of the ordering key are held, or may have been app
 Examples:
 
     yekbar dead replay inventory 0198c5f2-7a1e --reason 'article was added'
-    yekbar dead replay inventory 0198c5f2-7a1e --payload fixed.json --reason 'quantity was negative'
-    yekbar dead replay inventory --all --why attempts --by ada --reason 'fixed in v2.1'
+    yekbar dead replay inventory 0198c5f2-7a1e --payload fixed.json \
+        --reason 'quantity was negative'
+    yekbar dead replay inventory --all --why attempts --by ada \
+        --reason 'fixed in v2.1'
 
 ` + exitStatuses
 }
@@ -225,7 +227,8 @@ func (deadDiscardCommand) Help() string {
 Examples:
 
     yekbar dead discard inventory 0198c5f2-7a1e --reason 'a test order'
-    yekbar dead discard inventory --all --why undecodable --reason 'sent by a wrong client'
+    yekbar dead discard inventory --all --why undecodable \
+        --reason 'sent by a wrong client'
 
 ` + exitStatuses
 }

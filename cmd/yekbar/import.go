@@ -40,8 +40,10 @@ JSON: action, consumer, by, reason, read, new, old, refused[]{why, rows, first}.
 
 Examples:
 
-    yekbar import --table inbox --id-column message_id --time-column created_at --consumer inventory --new --reason 'move to Yekbar'
-    yekbar import --table app.processed --id-column id --source-column producer --consumer-column handler --consumer inventory --reason 'move to Yekbar'
+    yekbar import --table inbox --id-column message_id --time-column created_at \
+        --consumer inventory --new --reason 'move to Yekbar'
+    yekbar import --table app.processed --id-column id --source-column producer \
+        --consumer-column handler --consumer inventory --reason 'move to Yekbar'
 
 ` + exitStatuses
 }

@@ -274,6 +274,22 @@ func TestNoTables(t *testing.T) {
 	}
 }
 
+func TestBrokerURLs(t *testing.T) {
+	s := newShop(t)
+	for url, status := range map[string]int{
+		"nats://ada:s3cr3t@127.0.0.1:1/ORDERS/inventory": 4, "nats://s3cr3t@127.0.0.1:1/ORDERS/inventory": 4,
+		"nats://ada:s3cr3t@127.0.0.1:1": 2, "nats://ada:s3cr3t@127.0.0.1:1/ORDERS": 2, "amqp://ada:s3cr3t@127.0.0.1/a/b": 2, "nats://ada:s3cr3t/x@h/a/b": 2,
+	} {
+		r := s.want(status, "", "rewind", "inventory", "--reason", "x", "--broker", url)
+		if strings.Contains(r.stderr, "s3cr3t") || strings.Contains(r.stderr, "SQLite") {
+			t.Errorf("%q tells the password, or blames the database", r.stderr)
+		}
+	}
+	if r := s.want(1, "problem  broker", "doctor", "--broker", "nats://ada:s3cr3t@127.0.0.1:1/ORDERS/inventory"); strings.Contains(r.stdout, "s3cr3t") {
+		t.Error("the password came out")
+	}
+}
+
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range []string{
 		"status", "pause", "resume", "dead list", "dead show", "dead replay", "dead discard", "parked list", "parked show", "parked now",

@@ -35,8 +35,9 @@ JSON: action, consumer, by, reason, dry_run, partitions{}: from, to.
 
 Examples:
 
-    yekbar rewind inventory --broker nats://127.0.0.1:4222/ORDERS/inventory --dry-run --reason 'restored to 12:00'
-    yekbar rewind inventory --broker nats://127.0.0.1:4222/ORDERS/inventory --to ORDERS=120500 --reason 'restored to 12:00'
+    export YEKBAR_BROKER=nats://127.0.0.1:4222/ORDERS/inventory
+    yekbar rewind inventory --dry-run --reason 'restored to 12:00'
+    yekbar rewind inventory --to ORDERS=120500 --reason 'restored to 12:00'
 
 ` + exitStatuses
 }
@@ -88,20 +89,21 @@ func parseSubscription(raw string) (*subscription, error) {
 
 func (b *subscription) String() string { return "NATS JetStream " + b.safe.String() }
 
-// use connects, and disconnects after do.
+// use connects, and disconnects after do. What fails before do is no fault of
+// the database.
 func (b *subscription) use(ctx context.Context, do func(*natsbroker.Source, jetstream.JetStream) error) (err error) {
 	conn, err := natsbroker.Connect(b.server, nats.Name("yekbar"), nats.Timeout(5*time.Second))
 	if err != nil {
-		return b.safe.Clean(err)
+		return &statusError{exitFailed, b.safe.Clean(err)}
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return b.safe.Clean(err)
+		return &statusError{exitFailed, b.safe.Clean(err)}
 	}
 	source, err := natsbroker.NewSource(ctx, js, natsbroker.SourceConfig{Stream: b.stream, Durable: b.durable})
 	if err != nil {
-		return b.safe.Clean(err)
+		return &statusError{exitFailed, b.safe.Clean(err)}
 	}
 	defer func() { err = errors.Join(err, b.safe.Clean(source.Close(context.WithoutCancel(ctx)))) }()
 	return do(source, js)

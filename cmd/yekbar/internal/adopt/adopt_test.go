@@ -80,6 +80,30 @@ func TestImportIsRestartable(t *testing.T) {
 	}
 }
 
+// strict holds Attempt's caller to what it promises.
+type strict struct {
+	*memstore.Store
+	t *testing.T
+}
+
+func (s *strict) Attempt(ctx context.Context, cs []yekbar.Claim, fn func(context.Context, *memstore.Tx, []int) error) ([]yekbar.Claimed, error) {
+	for i := 1; i < len(cs); i++ {
+		if cs[i-1].MessageID >= cs[i].MessageID {
+			s.t.Errorf("claims %q and %q: not sorted, or one twice", cs[i-1].MessageID, cs[i].MessageID)
+		}
+	}
+	return s.Store.Attempt(ctx, cs, fn)
+}
+
+func TestClaimsAreSortedAndEachOnce(t *testing.T) {
+	s := &strict{memstore.New(), t}
+	rows := list(Row{ID: "b"}, Row{ID: "a"}, Row{ID: "b"}, Row{ID: "c"}, Row{ID: "a"})
+	r, err := Run(t.Context(), s, rows, Config[*memstore.Tx]{Consumer: "c", Batch: 10})
+	if err != nil || r.New != 3 || r.Old != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // flaky fails each attempt once, after it took effect or before.
 type flaky struct {
 	*memstore.Store
