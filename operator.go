@@ -63,6 +63,9 @@ type OperatorStore interface {
 	SetPaused(ctx context.Context, consumer string, paused bool, by Actor) error
 	// Paused returns who paused the consumer, if anybody did.
 	Paused(ctx context.Context, consumer string) (by Actor, paused bool, err error)
+	// Record writes an entry to the audit log, for what was not done through
+	// this interface; its ID and At are the store's to give.
+	Record(ctx context.Context, e AuditEntry) error
 	// Audit lists what people did, newest first.
 	Audit(ctx context.Context, f AuditFilter) iter.Seq2[*AuditEntry, error]
 }

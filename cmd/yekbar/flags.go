@@ -140,7 +140,6 @@ func (f *databaseFlags) operate(p *program, json bool, do func(ctx context.Conte
 		Now: func(ctx context.Context) (time.Time, error) {
 			return doctor.Now(ctx, db, schema.Dialect(d.Dialect.String()))
 		},
-		Record: record(store, schema.Dialect(d.Dialect.String()), f.names()),
 	}}
 	err = s.ready(ctx)
 	if err == nil {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -131,6 +132,18 @@ func (s *Store) setState(k claimKey, state yekbar.State) {
 func (s *Store) log(e yekbar.AuditEntry) {
 	e.ID, e.At = int64(len(s.audit)+1), s.now()
 	s.audit = append(s.audit, e)
+}
+
+// Record implements yekbar.OperatorStore.
+func (s *Store) Record(_ context.Context, e yekbar.AuditEntry) error {
+	if err := e.By.Validate(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.Detail = bytes.Clone(e.Detail)
+	s.log(e)
+	return nil
 }
 
 // Claim implements yekbar.OperatorStore.

@@ -150,6 +150,18 @@ func (s *Store) queueAudit(ctx context.Context, tx pgx.Tx, e *yekbar.AuditEntry)
 		schema.EncodeText(e.By.Name), schema.EncodeText(e.By.Reason), e.Action, e.Consumer, e.MessageID, e.Detail)
 }
 
+// Record implements yekbar.OperatorStore.
+func (s *Store) Record(ctx context.Context, e yekbar.AuditEntry) error {
+	if err := e.By.Validate(); err != nil {
+		return err
+	}
+	err := s.own(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.queueAudit(ctx, tx, &e) })
+	if err != nil {
+		return fmt.Errorf("pgxstore: audit log: %w", err)
+	}
+	return nil
+}
+
 // Claim implements yekbar.OperatorStore.
 func (s *Store) Claim(ctx context.Context, consumer, messageID string) (yekbar.Claimed, error) {
 	c := &claimer{s: s, claims: []yekbar.Claim{{Consumer: consumer, MessageID: messageID}}, claimed: make([]yekbar.Claimed, 1)}

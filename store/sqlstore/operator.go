@@ -67,6 +67,11 @@ func (t *txn) setState(e *yekbar.AuditEntry, state yekbar.State) error {
 	return t.exec("UPDATE "+t.store.sql.claims+" SET state = ?"+ofMessage, string(state), e.Consumer, e.MessageID)
 }
 
+// Record implements yekbar.OperatorStore.
+func (s *Store) Record(ctx context.Context, e yekbar.AuditEntry) error {
+	return s.act(ctx, e, func(*txn, *yekbar.AuditEntry) error { return nil })
+}
+
 // Replay implements yekbar.OperatorStore.
 func (s *Store) Replay(ctx context.Context, consumer, messageID string, payload []byte, by yekbar.Actor) error {
 	e := yekbar.AuditEntry{Action: "replay", Consumer: consumer, MessageID: messageID, By: by}

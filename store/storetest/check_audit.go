@@ -13,6 +13,7 @@ func auditChecks[Tx any]() []check[Tx] {
 	return []check[Tx]{
 		{name: "the audit log is listed newest first, in pages", run: auditPages[Tx], single: true},
 		{name: "what failed is not in the audit log", run: auditFailed[Tx]},
+		{name: "the audit log takes what others did", run: auditRecorded[Tx]},
 	}
 }
 
@@ -93,6 +94,21 @@ func auditPages[Tx any](e *env[Tx]) {
 			e.Errorf("the newest entry: %+v, %v", a, err)
 		}
 		break
+	}
+}
+
+func auditRecorded[Tx any](e *env[Tx]) {
+	s := e.operator()
+	want := yekbar.AuditEntry{By: someone, Action: "rewind", Consumer: suite, MessageID: "m-1", Detail: []byte("to \x00\xff")}
+	e.done("Record", func() error { return s.Record(e.ctx, want) })
+	if err := s.Record(e.ctx, yekbar.AuditEntry{Action: "rewind", Consumer: suite}); err == nil {
+		e.Errorf("an entry by nobody was recorded")
+	}
+	e.wantActions("rewind m-1")
+	for _, got := range e.audit(yekbar.AuditFilter{Consumer: suite}) {
+		if got.By != want.By || !bytes.Equal(got.Detail, want.Detail) {
+			e.Errorf("recorded %+v, listed %+v", want, got)
+		}
 	}
 }
 

@@ -74,6 +74,10 @@ func (r *right) Paused(ctx context.Context, consumer string) (by yekbar.Actor, p
 	return r.mem.Load().Paused(ctx, consumer)
 }
 
+func (r *right) Record(ctx context.Context, e yekbar.AuditEntry) error {
+	return r.mem.Load().Record(ctx, e)
+}
+
 func (r *right) Audit(ctx context.Context, f yekbar.AuditFilter) iter.Seq2[*yekbar.AuditEntry, error] {
 	return r.mem.Load().Audit(ctx, f)
 }

@@ -22,6 +22,14 @@ type operating struct {
 	paused    func(by yekbar.Actor) yekbar.Actor
 	audit     func(f *yekbar.AuditFilter, e *yekbar.AuditEntry)
 	by        func(by yekbar.Actor) yekbar.Actor // SetPaused's
+	record    func(e *yekbar.AuditEntry)
+}
+
+func (s operating) Record(ctx context.Context, e yekbar.AuditEntry) error {
+	if s.record != nil {
+		s.record(&e)
+	}
+	return s.right.Record(ctx, e)
 }
 
 func (s operating) Replay(ctx context.Context, consumer, messageID string, payload []byte, by yekbar.Actor) error {
@@ -233,6 +241,10 @@ var operatorTwins = []twin{
 				by.Reason = strings.ToValidUTF8(by.Reason, "?")
 				return by
 			}
+		})},
+	{"records no detail", []string{"the audit log takes what others did"},
+		operates(func(_ *right, s *operating) {
+			s.record = func(e *yekbar.AuditEntry) { e.Detail = nil }
 		})},
 	{"logs what was refused", []string{"what failed is not in the audit log"},
 		operates(func(r *right, s *operating) {

@@ -26,8 +26,6 @@ type Desk struct {
 	JSON bool
 	// Now is the database's clock.
 	Now func(context.Context) (time.Time, error)
-	// Record writes to the audit log what the store itself doesn't.
-	Record func(context.Context, yekbar.AuditEntry) error
 	// Flags lead to the same tables again, in commands that are printed.
 	Flags string
 }
@@ -51,6 +49,15 @@ func (e *PartError) Error() string { return e.Text }
 type UsageError struct{ Text string }
 
 func (e *UsageError) Error() string { return e.Text }
+
+// Record writes to the audit log what the store itself doesn't do.
+func (d *Desk) Record(ctx context.Context, e yekbar.AuditEntry) error {
+	s, err := find[yekbar.OperatorStore](d, "it has no audit log")
+	if err != nil {
+		return err
+	}
+	return s.Record(ctx, e)
+}
 
 func find[T any](d *Desk, what string) (T, error) {
 	t, ok := yekbar.Find[T](d.Store)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,11 +23,10 @@ var ada = yekbar.Actor{Name: "ada", Reason: "a test"}
 // A bench is a desk over a memstore.
 type bench struct {
 	*Desk
-	t        *testing.T
-	store    *memstore.Store
-	out      bytes.Buffer
-	notes    bytes.Buffer
-	recorded []yekbar.AuditEntry
+	t     *testing.T
+	store *memstore.Store
+	out   bytes.Buffer
+	notes bytes.Buffer
 }
 
 func newBench(t *testing.T) *bench {
@@ -34,13 +34,25 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, store: memstore.New()}
 	b.Desk = &Desk{
 		Store: b.store, Out: &b.out, Notes: &b.notes,
-		Now:    func(context.Context) (time.Time, error) { return time.Now(), nil },
-		Record: func(_ context.Context, e yekbar.AuditEntry) error { b.recorded = append(b.recorded, e); return nil },
+		Now: func(context.Context) (time.Time, error) { return time.Now(), nil },
 	}
 	if err := b.store.Register(t.Context(), yekbar.Registration{Consumer: "c", Subscription: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// recorded is the audit log, oldest first.
+func (b *bench) recorded() (all []*yekbar.AuditEntry) {
+	b.t.Helper()
+	for e, err := range b.store.Audit(b.t.Context(), yekbar.AuditFilter{}) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	slices.Reverse(all)
+	return all
 }
 
 func (b *bench) hold(id, key string, state yekbar.State, ordered bool) {
@@ -186,8 +198,8 @@ func TestPrune(t *testing.T) {
 	b.want(b.Prune(ctx, "c", Pruning{Retention: time.Hour, Batch: 2}, ada), "0 claims deleted", "younger than a minute")
 	b.store.Later(2 * time.Minute)
 	b.want(b.Prune(ctx, "c", Pruning{Batch: 2}, ada), "5 claims deleted")
-	if b.store.Claims() != 0 || len(b.recorded) != 3 || b.recorded[0].Action != "prune" {
-		t.Errorf("%d claims left, %v recorded", b.store.Claims(), b.recorded)
+	if b.store.Claims() != 0 || len(b.recorded()) != 3 || b.recorded()[0].Action != "prune" {
+		t.Errorf("%d claims left, %v recorded", b.store.Claims(), b.recorded())
 	}
 }
 
@@ -231,13 +243,13 @@ func TestRewind(t *testing.T) {
 	}
 	w.DryRun = true
 	b.want(b.Rewind(ctx, "c", w, ada), "t would be rewound from 3 to 1")
-	if got := deliver(); len(got) > 0 || len(b.recorded) > 0 {
-		t.Errorf("looking delivered %v and recorded %v", got, b.recorded)
+	if got := deliver(); len(got) > 0 || len(b.recorded()) > 0 {
+		t.Errorf("looking delivered %v and recorded %v", got, b.recorded())
 	}
 	w.DryRun = false
 	b.want(b.Rewind(ctx, "c", w, ada), "t rewound from 3 to 1")
-	if got := strings.Join(deliver(), " "); got != "2 3" || len(b.recorded) != 1 {
-		t.Errorf("delivered %q, recorded %v", got, b.recorded)
+	if got := strings.Join(deliver(), " "); got != "2 3" || len(b.recorded()) != 1 {
+		t.Errorf("delivered %q, recorded %v", got, b.recorded())
 	}
 	var usage *UsageError
 	for _, to := range []map[string]string{{"t": "4"}, {"u": "1"}, {"t": "first"}} {
