@@ -2,6 +2,8 @@
 
 GO            ?= go
 TEST_TIMEOUT  ?= 20m
+# Most tests on real servers wait: for a lock, a lease, a process to end.
+TEST_PARALLEL ?= 8
 BENCHFLAGS    ?=
 FUZZTIME      ?= 10s
 PACKAGES      ?= work
@@ -26,7 +28,7 @@ bin/services:
 # parent does, and that is then make itself.
 
 test: bin/services ## Run every module's tests on real servers, with the race detector (PACKAGES=./worker/... TESTFLAGS=-v)
-	bin/services run -- $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+	bin/services run -- $(GO) test -race -parallel $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 bench: bin/services ## Measure beside pgbench, with durable commits (BENCHFLAGS=--help)
 	YEKBAR_SERVICES_FSYNC=1 bin/services run -- sh -ec 'YEKBAR_DATABASE="$$YEKBAR_TEST_POSTGRES" $(GO) run ./cmd/yekbar bench $(BENCHFLAGS)'
