@@ -24,7 +24,9 @@ type Config struct {
 	// OnConflict says what the same ID with another payload means; default
 	// SetAside.
 	OnConflict ConflictPolicy
-	// Timeout bounds a handler's call, COMMIT excluded; default 10 s.
+	// Timeout bounds an attempt, from the claim to the handler's return;
+	// COMMIT is excluded. A batch has as many times as much as it has
+	// messages. Default 10 s.
 	Timeout time.Duration
 	// ClaimWait is how long a copy in flight, in this process or elsewhere,
 	// is waited for, then ErrInFlight; default 1 s.
