@@ -58,7 +58,7 @@ func (w *Worker) handle(ctx context.Context, r *run) bool {
 		if probing {
 			pending = pending[:1]
 		}
-		outage, s := w.attempt(ctx, r, pending)
+		s, outage := w.attempt(ctx, r, pending)
 		w.learned(leave(s), s, outage)
 		if ctx.Err() != nil {
 			for _, j := range r.pending() {
@@ -111,7 +111,7 @@ func (w *Worker) stopped() bool {
 }
 
 // attempt makes one attempt of jobs, and finishes those that have a verdict.
-func (w *Worker) attempt(ctx context.Context, r *run, js []*job) (outage error, s service) {
+func (w *Worker) attempt(ctx context.Context, r *run, js []*job) (s service, outage error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer cancelWhenLost(js, cancel)()
@@ -136,19 +136,19 @@ func (w *Worker) attempt(ctx context.Context, r *run, js []*job) (outage error, 
 		}
 	}
 	if len(ready) == 0 || s == away || r.replaced() {
-		return outage, s
+		return s, outage
 	}
 	began := time.Now()
 	results := w.process(ctx, ready)
 	w.counters.took(len(ready), time.Since(began))
 	w.batch.learn(results)
 	if r.replaced() {
-		return nil, unclear // all has been decided
+		return unclear, nil // all has been decided
 	}
 	for i, j := range ready {
 		note(j, w.after(ctx, j, results[i]))
 	}
-	return outage, s
+	return s, outage
 }
 
 // before says whether a job is decided without its handler.

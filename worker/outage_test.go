@@ -52,7 +52,7 @@ func TestOutages(t *testing.T) {
 				return fmt.Errorf("after %d probes, counts were %+v", probes, during)
 			}
 			if sick == nil || p.w.Health() != nil {
-				return fmt.Errorf("health was %v, and then %v", sick, p.w.Health())
+				return fmt.Errorf("health was %v, and then %v", sick, p.w.Health()) //nolint:errorlint // a report, not a cause
 			}
 			if held := heldBy(t, l.store); len(held) > 0 {
 				return fmt.Errorf("%d are held", len(held))
@@ -81,7 +81,7 @@ func TestOutages(t *testing.T) {
 				return err
 			}
 			if s.Pauses != 1 || sick == nil || !strings.Contains(sick.Error(), "no table stock") || p.w.Health() != nil {
-				return fmt.Errorf("stats were %+v, health %v, and then %v", s, sick, p.w.Health())
+				return fmt.Errorf("stats were %+v, health %v, and then %v", s, sick, p.w.Health()) //nolint:errorlint // a report, not a cause
 			}
 			if during.Deliveries > 200 || during.MostHeld > 8 {
 				return fmt.Errorf("in an hour, counts are %+v", during)
@@ -141,7 +141,7 @@ func TestOutages(t *testing.T) {
 				return err
 			}
 			if during.Deliveries != 0 || health != nil {
-				return fmt.Errorf("while paused, counts were %+v, health %v", during, health)
+				return fmt.Errorf("while paused, counts were %+v, health %v", during, health) //nolint:errorlint // a report, not a cause
 			}
 			return nil
 		}},

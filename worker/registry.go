@@ -37,7 +37,7 @@ func (w *Worker) whenServed(ctx context.Context, step func(context.Context) erro
 		switch {
 		case err == nil || ctx.Err() != nil:
 			w.health.clear("database")
-			return nil
+			return nil //nolint:nilerr // the worker is to stop: what a step missed doesn't matter
 		case !outage(err):
 			return fmt.Errorf("yekbar/worker: consumer %q: %w", w.p.Name(), err)
 		case w.health.set("database", err):

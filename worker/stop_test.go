@@ -46,10 +46,10 @@ func TestStopping(t *testing.T) {
 				return err
 			}
 			if s.Stuck != 1 || s.StuckNow != 1 || health == nil || !strings.Contains(health.Error(), "stuck") || others != nil {
-				return fmt.Errorf("stats were %+v, health %v, the others %w", s, health, others)
+				return fmt.Errorf("stats were %+v, health %v, the others %w", s, health, others) //nolint:errorlint // a report, not a cause
 			}
 			if s := p.w.Stats(); s.StuckNow != 0 || p.w.Health() != nil {
-				return fmt.Errorf("then, stats are %+v, health %v", s, p.w.Health())
+				return fmt.Errorf("then, stats are %+v, health %v", s, p.w.Health()) //nolint:errorlint // a report, not a cause
 			}
 			return l.appliedOnce("m-1", "m-2", "m-3")
 		}},

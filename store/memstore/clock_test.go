@@ -15,7 +15,7 @@ import (
 func TestClock(t *testing.T) {
 	for name, later := range map[string]func(*memstore.Store, time.Duration){
 		"Later":    func(s *memstore.Store, d time.Duration) { s.Later(d) },
-		"synctest": func(_ *memstore.Store, d time.Duration) { time.Sleep(d) },
+		"synctest": func(_ *memstore.Store, d time.Duration) { time.Sleep(d) }, //nolint:forbidigo // the bubble's clock
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

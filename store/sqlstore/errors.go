@@ -77,7 +77,7 @@ func findType(err error, path, name string) (reflect.Value, bool) {
 		v := reflect.Indirect(reflect.ValueOf(err))
 		return v, v.IsValid() && v.Kind() == reflect.Struct
 	}
-	switch u := err.(type) {
+	switch u := err.(type) { //nolint:errorlint // this walks the tree itself
 	case interface{ Unwrap() error }:
 		return findType(u.Unwrap(), path, name)
 	case interface{ Unwrap() []error }:
@@ -102,7 +102,7 @@ func typeIs(t reflect.Type, path, name string) bool {
 // fromServer reports whether the database itself sent err, and its class: one
 // of yekbar.ErrTransient, ErrUnavailable, ErrEnvironment, or nil when it is the
 // message's own.
-func fromServer(err error) (class error, ok bool) {
+func fromServer(err error) (class error, ok bool) { //nolint:revive // class is the answer, not a failure
 	if state, ok := sqlState(err); ok {
 		return schema.ClassifySQLState(state), true
 	}

@@ -12,9 +12,8 @@ import (
 // A fake is a database that notes what it is sent. Texts with "fail" in them
 // fail, those with "skip" are left to prepared statements.
 type fake struct {
-	mu   sync.Mutex
-	log  []string
-	rows []string // what every query returns
+	mu  sync.Mutex
+	log []string
 	// fail decides about each text, before the rules above.
 	fail func(text string) error
 }

@@ -238,7 +238,7 @@ func (c *conn) watching(ctx context.Context) *guarded {
 func (c *conn) exec(ctx context.Context, query string) error {
 	defer c.hangUp(ctx)()
 	_, err := execConn(ctx, c.raw, query, nil)
-	if err != driver.ErrSkip {
+	if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it by identity, too
 		return err
 	}
 	s, err := prepare(ctx, c.raw, query)

@@ -40,7 +40,7 @@ func (r *rows) Close() error {
 }
 
 func (r *rows) seen(err error) error {
-	if err != nil && err != io.EOF && r.guard != nil {
+	if err != nil && err != io.EOF && r.guard != nil { //nolint:errorlint // database/sql compares it by identity, too
 		r.guard.failed(r.query, err)
 	}
 	return err

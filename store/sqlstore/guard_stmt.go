@@ -21,7 +21,7 @@ var (
 // converting is a stmt whose driver converts arguments by column.
 type converting struct {
 	*stmt
-	driver.ColumnConverter //nolint:staticcheck // SA1019: what old drivers have
+	driver.ColumnConverter
 }
 
 func newStmt(c *conn, raw driver.Stmt, query string) driver.Stmt {

@@ -60,9 +60,16 @@ func TestGuardRefusesEnds(t *testing.T) {
 					case "exec":
 						_, err = tx.ExecContext(ctx, text)
 					case "query":
-						_, err = tx.QueryContext(ctx, text)
+						var rows *sql.Rows
+						if rows, err = tx.QueryContext(ctx, text); err == nil {
+							defer rows.Close()
+							err = rows.Err()
+						}
 					case "prepare":
-						_, err = tx.PrepareContext(ctx, text)
+						var stmt *sql.Stmt
+						if stmt, err = tx.PrepareContext(ctx, text); err == nil {
+							defer stmt.Close()
+						}
 					}
 					if !errors.Is(err, yekbar.ErrBoundary) {
 						t.Errorf("%s of %q: error %v", how, text, err)
@@ -110,10 +117,10 @@ func TestGuardSwallowedFailure(t *testing.T) {
 		"exec": func(ctx context.Context, tx *sql.Tx) error { _, err := tx.ExecContext(ctx, "fail"); return err },
 		"query": func(ctx context.Context, tx *sql.Tx) error {
 			rows, err := tx.QueryContext(ctx, "fail")
-			if err == nil {
-				err = rows.Close()
+			if err != nil {
+				return err
 			}
-			return err
+			return errors.Join(rows.Err(), rows.Close()) //nolint:sqlclosecheck // its error counts
 		},
 		"prepared": func(ctx context.Context, tx *sql.Tx) error { _, err := tx.ExecContext(ctx, "fail skip"); return err },
 		"rows": func(ctx context.Context, tx *sql.Tx) error {

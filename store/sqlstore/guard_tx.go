@@ -71,7 +71,7 @@ func (h handle) Commit() error {
 // Rollback is also what database/sql calls when the context ends.
 func (h handle) Rollback() error {
 	if h.g.over || h.ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the store rolls back, and says why
 	}
 	return h.g.refuse("Tx.Rollback")
 }
@@ -147,7 +147,7 @@ func (g *guarded) before(query string) (plan, error) {
 // after notes what became of a text.
 func (g *guarded) after(p plan, query string, err error) {
 	switch {
-	case err == driver.ErrSkip: // database/sql prepares it now
+	case err == driver.ErrSkip: //nolint:errorlint // database/sql prepares it now; it compares by identity, too
 	case err != nil:
 		g.failed(query, err)
 	default:
@@ -216,7 +216,7 @@ func (g *guarded) unbracket(p plan, failed error) {
 	}
 	escaped := &yekbar.BoundaryError{What: p.what, Escaped: true}
 	switch code, known := mysqlNumber(err); {
-	case known && code == savepointMissing && g.failure == nil && (failed == nil || failed == driver.ErrSkip):
+	case known && code == savepointMissing && g.failure == nil && (failed == nil || failed == driver.ErrSkip): //nolint:errorlint // database/sql compares it by identity, too
 		if g.boundary == nil {
 			g.boundary = escaped
 		}

@@ -67,7 +67,7 @@ func (s *session) askMariaDB(ctx context.Context, c *conn) error {
 // row returns the only row of a query without arguments, past the guard.
 func (c *conn) row(ctx context.Context, query string) (_ []driver.Value, err error) {
 	rs, err := queryConn(ctx, c.raw, query, nil)
-	if err == driver.ErrSkip {
+	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it by identity, too
 		var s driver.Stmt
 		if s, err = prepare(ctx, c.raw, query); err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func (c *conn) row(ctx context.Context, query string) (_ []driver.Value, err err
 	}
 	dest := make([]driver.Value, len(rs.Columns()))
 	err = rs.Next(dest)
-	if err == io.EOF {
+	if err == io.EOF { //nolint:errorlint // database/sql compares it by identity, too
 		err = fmt.Errorf("no row from %s", query)
 	}
 	for i, v := range dest {

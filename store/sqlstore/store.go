@@ -144,7 +144,7 @@ func (s *Store) inTxAt(ctx context.Context, level sql.IsolationLevel, wait time.
 	returned := false
 	defer func() {
 		if !returned {
-			t.finish(false, errors.New("panic"))
+			_ = t.finish(false, errors.New("panic")) // the panic goes on, and tells more
 		}
 	}()
 	commit, err := fn(t)

@@ -70,9 +70,9 @@ func failuresCounted[Tx any](e *env[Tx]) {
 
 func crashesCounted[Tx any](e *env[Tx]) {
 	s := e.attempts()
-	clear := func() { e.done("ClearStart", func() error { return s.ClearStart(e.ctx, suite, "m-1") }) }
+	clearStart := func() { e.done("ClearStart", func() error { return s.ClearStart(e.ctx, suite, "m-1") }) }
 	const within = 10 * time.Minute
-	clear() // of nothing
+	clearStart() // of nothing
 	e.wantAttempts("a start", e.begin("m-1", within), 0, 0, false)
 	e.wantAttempts("another one meanwhile", e.begin("m-1", within), 0, 0, true)
 	e.wantAttempts("another message", e.begin("m-2", within), 0, 0, false)
@@ -82,9 +82,9 @@ func crashesCounted[Tx any](e *env[Tx]) {
 	e.wantAttempts("a failure, which ends it", e.fail("m-1", "one"), 1, 1, false, "one")
 	e.later(11 * time.Minute)
 	e.wantAttempts("a start after one that failed", e.begin("m-1", within), 1, 1, false, "one")
-	clear()
+	clearStart()
 	e.wantAttempts("a start after one that was given back", e.begin("m-1", within), 1, 1, false, "one")
-	clear()
+	clearStart()
 	e.later(11 * time.Minute)
 	e.wantAttempts("a start long after one that was given back", e.begin("m-1", within), 1, 1, false, "one")
 	e.later(11 * time.Minute)

@@ -55,7 +55,7 @@ func cancelledInside[Tx any](e *env[Tx]) {
 		for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
 			ctx, cancel := context.WithCancel(e.ctx)
 			end := cancel
-			if want == context.DeadlineExceeded {
+			if errors.Is(want, context.DeadlineExceeded) {
 				ctx, cancel = context.WithTimeout(e.ctx, 200*time.Millisecond)
 				end = func() { <-ctx.Done() }
 			}

@@ -50,9 +50,9 @@ func statementsUndeclared[Tx any](e *env[Tx]) {
 }
 
 func statementsOnce[Tx any](e *env[Tx]) {
-	s, make := e.statements(), e.Instance.Statements
+	s, texts := e.statements(), e.Instance.Statements
 	for _, fresh := range []bool{true, false, false} {
-		got, err := e.send(s, claimsOf("m-1"), []yekbar.Statement{make.Add("n", 2), atLeast(1, make.Update("n", 3)), make.Update("nobody", 1)})
+		got, err := e.send(s, claimsOf("m-1"), []yekbar.Statement{texts.Add("n", 2), atLeast(1, texts.Update("n", 3)), texts.Update("nobody", 1)})
 		if err != nil || len(got) != 1 || got[0].Fresh != fresh {
 			e.Fatalf("%+v, %v; want fresh: %v", got, err, fresh)
 		}
@@ -64,13 +64,13 @@ func statementsOnce[Tx any](e *env[Tx]) {
 	}
 	// A repeat's statements are not executed, or leave no trace: also when
 	// they would fail by now.
-	if got, err := e.send(s, claimsOf("m-2"), []yekbar.Statement{make.Insert("made")}); err != nil || !got[0].Fresh {
+	if got, err := e.send(s, claimsOf("m-2"), []yekbar.Statement{texts.Insert("made")}); err != nil || !got[0].Fresh {
 		e.Fatalf("a statement that inserts: %+v, %v", got, err)
 	}
-	if got, err := e.send(s, claimsOf("m-2"), []yekbar.Statement{make.Insert("made")}); err != nil || got[0].Fresh {
+	if got, err := e.send(s, claimsOf("m-2"), []yekbar.Statement{texts.Insert("made")}); err != nil || got[0].Fresh {
 		e.Errorf("a repeat of a statement that inserts: %+v, %v; want a repeat", got, err)
 	}
-	if got, err := e.send(s, claimsOf("m-2"), []yekbar.Statement{atLeast(1, make.Update("nobody", 1))}); err != nil || got[0].Fresh {
+	if got, err := e.send(s, claimsOf("m-2"), []yekbar.Statement{atLeast(1, texts.Update("nobody", 1))}); err != nil || got[0].Fresh {
 		e.Errorf("a repeat whose statement would change too few rows: %+v, %v; want a repeat", got, err)
 	}
 	if got, err := e.send(s, claimsOf("m-3"), nil); err != nil || !got[0].Fresh {
@@ -80,7 +80,7 @@ func statementsOnce[Tx any](e *env[Tx]) {
 		e.Error("what statements had applied was applied again by a function")
 	}
 	e.apply("m-4", e.adds("n"))
-	if got, err := e.send(s, claimsOf("m-4"), []yekbar.Statement{make.Add("n", 1)}); err != nil || got[0].Fresh {
+	if got, err := e.send(s, claimsOf("m-4"), []yekbar.Statement{texts.Add("n", 1)}); err != nil || got[0].Fresh {
 		e.Errorf("what a function had applied: %+v, %v; want a repeat", got, err)
 	}
 	e.wantClaims(4)
@@ -88,7 +88,7 @@ func statementsOnce[Tx any](e *env[Tx]) {
 }
 
 func statementsBatch[Tx any](e *env[Tx]) {
-	s, make := e.statements(), e.Instance.Statements
+	s, texts := e.statements(), e.Instance.Statements
 	e.need(e.features.Batch, "Batch")
 	ids := []string{"a", "b", "c", "d"}
 	e.apply("b", e.adds("n"))
@@ -96,7 +96,7 @@ func statementsBatch[Tx any](e *env[Tx]) {
 	for _, again := range []bool{false, true} {
 		var ss [][]yekbar.Statement
 		for i, id := range ids {
-			ss = append(ss, []yekbar.Statement{make.Add("of-"+id, 1), make.Add("n", 10*(i+1))})
+			ss = append(ss, []yekbar.Statement{texts.Add("of-"+id, 1), texts.Add("n", 10*(i+1))})
 		}
 		got, err := e.send(s, claimsOf(ids...), ss...)
 		if err != nil {
@@ -113,7 +113,7 @@ func statementsBatch[Tx any](e *env[Tx]) {
 	for i, id := range ids {
 		e.wantCounter("of-"+id, 1-i%2)
 	}
-	_, err := e.send(s, claimsOf("e", "f"), []yekbar.Statement{make.Add("of-e", 1)}, []yekbar.Statement{atLeast(1, make.Update("nobody", 1))})
+	_, err := e.send(s, claimsOf("e", "f"), []yekbar.Statement{texts.Add("of-e", 1)}, []yekbar.Statement{atLeast(1, texts.Update("nobody", 1))})
 	var rows *yekbar.RowsError
 	if !errors.As(err, &rows) {
 		e.Errorf("a batch with too few rows: error %v, want a *RowsError", err)
@@ -123,9 +123,9 @@ func statementsBatch[Tx any](e *env[Tx]) {
 }
 
 func statementsFail[Tx any](e *env[Tx]) {
-	s, make := e.statements(), e.Instance.Statements
+	s, texts := e.statements(), e.Instance.Statements
 	e.apply("m-0", e.adds("n"))
-	_, err := e.send(s, claimsOf("m-1"), []yekbar.Statement{make.Add("n", 1), atLeast(1, make.Update("nobody", 1)), make.Add("n", 1)})
+	_, err := e.send(s, claimsOf("m-1"), []yekbar.Statement{texts.Add("n", 1), atLeast(1, texts.Update("nobody", 1)), texts.Add("n", 1)})
 	var rows *yekbar.RowsError
 	if !errors.As(err, &rows) {
 		e.Errorf("too few rows: error %v, want a *RowsError", err)
@@ -136,7 +136,7 @@ func statementsFail[Tx any](e *env[Tx]) {
 	e.wantClaims(1)
 	e.wantCounter("n", 1)
 
-	got, err := e.send(s, claimsOf("m-1"), []yekbar.Statement{make.Add("n", 1), make.Insert("n")})
+	got, err := e.send(s, claimsOf("m-1"), []yekbar.Statement{texts.Add("n", 1), texts.Insert("n")})
 	if err == nil {
 		e.Errorf("a unique violation of a statement was answered with %+v", got)
 	}
@@ -148,19 +148,19 @@ func statementsFail[Tx any](e *env[Tx]) {
 		e.Errorf("a statement that is none was answered with %+v", got)
 	}
 	e.wantClaims(1)
-	if got, err = e.send(s, claimsOf("m-1"), []yekbar.Statement{make.Add("n", 1)}); err != nil || !got[0].Fresh {
+	if got, err = e.send(s, claimsOf("m-1"), []yekbar.Statement{texts.Add("n", 1)}); err != nil || !got[0].Fresh {
 		e.Errorf("after failures: %+v, %v; want a fresh claim", got, err)
 	}
 	e.wantCounter("n", 2)
 }
 
 func statementsAtOnce[Tx any](e *env[Tx]) {
-	s, make := e.statements(), e.Instance.Statements
+	s, texts := e.statements(), e.Instance.Statements
 	for _, commit := range []bool{true, false} {
 		id := map[bool]string{true: "m-1", false: "m-2"}[commit]
 		first := e.hold(id, "first-"+id)
 		second := e.start(func() ([]yekbar.Claimed, error) {
-			return e.send(s, claimsOf(id), []yekbar.Statement{make.Add("second-"+id, 1)})
+			return e.send(s, claimsOf(id), []yekbar.Statement{texts.Add("second-"+id, 1)})
 		})
 		e.blocked(second)
 		want := 1

@@ -316,7 +316,7 @@ func (e *env[Tx]) blocked(rs ...*running) {
 		}
 	}
 	cancel()
-	<-seen
+	<-seen //nolint:errcheck // it was told to give up
 }
 
 // A holder is an Attempt that stays inside fn, its claims written, until it is
