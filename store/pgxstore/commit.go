@@ -57,7 +57,7 @@ func (a *attempt) readCommit(ctx context.Context, br pgx.BatchResults) error {
 	case closeErr != nil:
 		// Committed, and then the connection was lost.
 		a.abandon()
-		return nil
+		return nil //nolint:nilerr // the answer to COMMIT had come
 	}
 	a.ended = true
 	return nil

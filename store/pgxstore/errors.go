@@ -90,8 +90,8 @@ func connectError(ctx context.Context, err error) error {
 		return ended(ctx, err)
 	}
 	pgErr := (*pgconn.PgError)(nil)
-	if class := error(nil); errors.As(err, &pgErr) {
-		if class = classify(err); class != nil {
+	if errors.As(err, &pgErr) {
+		if class := classify(err); class != nil {
 			return mark(class, err)
 		}
 	}
