@@ -93,7 +93,7 @@ func (s *Source) stored(ctx context.Context, stream jetstream.Stream, c jetstrea
 	}
 	m, err := decode(storedMsg{raw})
 	if err != nil {
-		return nil, nil //nolint:nilerr // it was set aside as undecodable
+		return nil, nil // it was set aside as undecodable
 	}
 	return m, nil
 }
