@@ -392,7 +392,11 @@ func TestNATSBrokerRefusesWhatIsNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer source.Close(t.Context())
+	defer func() {
+		if err := source.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
 	if caps := source.Capabilities(); !caps.ManyTopics || caps.MaxAttempts != 5 || caps.Lease != 30*time.Second {
 		t.Errorf("capabilities are %+v", caps)
 	}

@@ -261,30 +261,32 @@ func TestPgxStoreStatementTimeoutInTheClaim(t *testing.T) {
 func TestPgxStoreIdleBound(t *testing.T) {
 	t.Parallel()
 	for own, want := range map[string]string{"": "40s", "7s": "7s"} {
-		s := openShop(t, servers.PostgreSQL(t), "", func(c *pgxpool.Config) {
-			if own != "" {
-				c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = own
+		t.Run("own "+own, func(t *testing.T) {
+			s := openShop(t, servers.PostgreSQL(t), "", func(c *pgxpool.Config) {
+				if own != "" {
+					c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = own
+				}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := s.store.Attempt(ctx, shopClaim("m-1"), func(ctx context.Context, tx pgx.Tx, _ []int) error {
+				var got time.Duration
+				if err := tx.QueryRow(ctx, "SELECT extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval)::bigint * 1000000000").Scan(&got); err != nil {
+					return err
+				}
+				if bound, err := time.ParseDuration(want); err != nil || got > bound || got < bound-2*time.Second {
+					t.Errorf("idle_in_transaction_session_timeout is %v, want about %v, %v", got, bound, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			var after string
+			if err := s.pool.QueryRow(t.Context(), "SELECT current_setting('idle_in_transaction_session_timeout')").Scan(&after); err != nil || (own == "") != (after == "0") {
+				t.Errorf("after the attempt it is %s, %v", after, err)
 			}
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := s.store.Attempt(ctx, shopClaim("m-1"), func(ctx context.Context, tx pgx.Tx, _ []int) error {
-			var got time.Duration
-			if err := tx.QueryRow(ctx, "SELECT extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval)::bigint * 1000000000").Scan(&got); err != nil {
-				return err
-			}
-			if bound, err := time.ParseDuration(want); err != nil || got > bound || got < bound-2*time.Second {
-				t.Errorf("idle_in_transaction_session_timeout is %v, want about %v, %v", got, bound, err)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		var after string
-		if err := s.pool.QueryRow(t.Context(), "SELECT current_setting('idle_in_transaction_session_timeout')").Scan(&after); err != nil || (own == "") != (after == "0") {
-			t.Errorf("after the attempt it is %s, %v", after, err)
-		}
 	}
 }
 

@@ -89,7 +89,7 @@ func (k *keeper) lock(table, condition string) (release func()) {
 	for rows.Next() {
 		n++
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 { //nolint:sqlclosecheck // its error counts
 		k.Fatalf("%d rows locked: %v", n, err)
 	}
 	return func() {

@@ -215,10 +215,10 @@ func TestSQLStoreKeptHandles(t *testing.T) {
 			)
 			_, err := s.attempt(s.ctx, "m-1", func(ctx context.Context, tx *sql.Tx) (err error) {
 				kept = tx
-				if stmt, err = tx.PrepareContext(ctx, "UPDATE storetest_counters SET n = n + 1 WHERE name = 'a'"); err != nil {
+				if stmt, err = tx.PrepareContext(ctx, "UPDATE storetest_counters SET n = n + 1 WHERE name = 'a'"); err != nil { //nolint:sqlclosecheck // left open on purpose
 					return err
 				}
-				if rows, err = tx.QueryContext(ctx, "SELECT name FROM storetest_counters"); err != nil { //nolint:rowserrcheck // left open on purpose
+				if rows, err = tx.QueryContext(ctx, "SELECT name FROM storetest_counters"); err != nil { //nolint:rowserrcheck,sqlclosecheck // left open on purpose
 					return err
 				}
 				rows.Next()

@@ -34,8 +34,8 @@ func eachPlant(t *testing.T, lease time.Duration, test func(p *plant)) {
 	for _, name := range []string{"pgxstore", "pgx", "mysql", "modernc"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := sqlDriver{}
-			if d = driverNamed(t, strings.Replace(name, "pgxstore", "pgx", 1)); name == "pgxstore" {
+			d := driverNamed(t, strings.Replace(name, "pgxstore", "pgx", 1))
+			if name == "pgxstore" {
 				d.name = name
 			}
 			p := &plant{t: t, s: subscribeNATS(t, servers.NATS(t), lease)}
@@ -131,7 +131,7 @@ func (p *plant) start() *hand {
 	}()
 	p.t.Cleanup(func() {
 		_ = h.cmd.Process.Kill() // it may have ended
-		<-h.ended
+		<-h.ended                //nolint:errcheck // it was killed, or its end was looked at
 	})
 	p.hand = h
 	return h
@@ -178,7 +178,7 @@ func (p *plant) until(longest time.Duration, replacements int, done func() bool)
 	for !done() {
 		select {
 		case <-tick.C:
-		case <-p.hand.ended:
+		case <-p.hand.ended: //nolint:errcheck // that it ended is what counts
 			if replaced == replacements {
 				p.t.Fatalf("%d processes ended: effects are %v, held %d", replaced+1, p.effects(), len(p.held()))
 			}

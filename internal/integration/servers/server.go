@@ -322,7 +322,7 @@ func Shutdown() error {
 		wait.Go(func() { problems[i] = s.Close() })
 	}
 	wait.Wait()
-	err := errors.Join(append(problems, idleErr)...)
+	err := errors.Join(errors.Join(problems...), idleErr)
 	if opened.Load() {
 		f, openErr := openFolder()
 		err = errors.Join(err, openErr, f.remove())
