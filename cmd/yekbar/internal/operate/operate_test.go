@@ -182,8 +182,8 @@ func TestNothingIsDoneWithoutAReason(t *testing.T) {
 			}
 		}
 	}
-	for e := range b.store.Audit(ctx, yekbar.AuditFilter{}) {
-		t.Errorf("%+v", e)
+	for e, err := range b.store.Audit(ctx, yekbar.AuditFilter{}) {
+		t.Errorf("%+v, %v", e, err)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestShellQuote(t *testing.T) {
 
 // FuzzSafe holds what is printed against what may do something to a terminal.
 func FuzzSafe(f *testing.F) {
-	for _, s := range []string{"", "a\x1b[2J", "\u202eabc", "\xff\xfe", "می‌خواهم", "\u009b31m", "\ufffd", "\U000e0001", "a\\b"} {
+	for _, s := range []string{"", "a\x1b[2J", "\u202eabc", "\xff\xfe", "می\u200cخواهم", "\u009b31m", "\ufffd", "\U000e0001", "a\\b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
