@@ -3,7 +3,10 @@ package doctor
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -178,9 +181,13 @@ func (e *examination) tables() {
 	}
 }
 
+// joined is the type of errors.Join's errors; those of fmt.Errorf that wrap
+// several are one sentence, and stay whole.
+var joined = reflect.TypeOf(errors.Join(io.EOF))
+
 // apart takes joined errors apart.
 func apart(err error) []error {
-	if j, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {
+	if j, ok := err.(interface{ Unwrap() []error }); ok && reflect.TypeOf(err) == joined {
 		var all []error
 		for _, one := range j.Unwrap() {
 			all = append(all, apart(one)...)
