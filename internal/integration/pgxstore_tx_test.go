@@ -312,7 +312,7 @@ func heldTea() *yekbar.HeldMessage {
 	}
 	return &yekbar.HeldMessage{
 		Consumer: "shop", MessageID: "m-1", State: yekbar.StateParked, Reason: yekbar.ReasonPermanent, Attempts: 3,
-		Fingerprint: []byte{9}, Raw: all, Errors: []string{"one", "two"}, Due: time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
+		Fingerprint: []byte{9}, Raw: all, Errors: []string{"one", "two"}, Delay: 3 * time.Hour,
 		Message: yekbar.Message{
 			ID: "a\x00b\xff", Source: "/s", Type: "base64:x", Subject: "", Topic: "orders", OrderingKey: "\xfe",
 			Time:   time.Date(2020, 1, 2, 3, 4, 5, 678901234, time.FixedZone("", 3600)),
@@ -357,7 +357,7 @@ func TestPgxStoreHeldMessageSurvives(t *testing.T) {
 		if gotAt, err := time.Parse(time.RFC3339Nano, at); err != nil || !gotAt.Equal(m.Time) {
 			t.Errorf("time: %v, %v", gotAt, err)
 		}
-		if !bytes.Equal(payload, m.Payload) || !bytes.Equal(raw, h.Raw) || !bytes.Equal(fingerprint, h.Fingerprint) || !due.Equal(h.Due) ||
+		if !bytes.Equal(payload, m.Payload) || !bytes.Equal(raw, h.Raw) || !bytes.Equal(fingerprint, h.Fingerprint) || time.Until(due).Round(time.Hour) != h.Delay ||
 			attempts != 3 || state != "parked" || reason != h.Reason {
 			t.Errorf("%x %x %x %v %d %s %s", payload, raw, fingerprint, due, attempts, state, reason)
 		}
@@ -370,8 +370,8 @@ func TestPgxStoreHeldMessageSurvives(t *testing.T) {
 			t.Error("the message is applied and still held")
 		}
 		take[0].MessageID = "never parked"
-		if got, err := s.store.Attempt(t.Context(), take, takeOne); err == nil {
-			t.Errorf("taking over what was never parked: %+v", got)
+		if got, err := s.store.Attempt(t.Context(), take, takeOne); err != nil || got[0].Fresh || got[0].State != "" {
+			t.Errorf("taking over what was never parked: %+v, %v", got, err)
 		}
 		s.wantStored(1)
 	})

@@ -58,6 +58,10 @@ func Work(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) er
 	return consume(ctx, t, source, r, log)
 }
 
+// attemptTimeout is also how long a message whose worker was killed while it
+// ran alone is believed to be running still.
+const attemptTimeout = 2 * time.Second
+
 // consume is a consumer as any user of Yekbar writes one, but that it also
 // reports what came out.
 func consume(ctx context.Context, t *tables, source broker.Source, r *reporter, log *slog.Logger) error {
@@ -68,7 +72,10 @@ func consume(ctx context.Context, t *tables, source broker.Source, r *reporter, 
 		}
 		return t.take(ctx, tx, o)
 	}
-	consumer, err := yekbar.NewConsumer(consumerName, t.store, takeStock, yekbar.Config{ID: yekbar.IDFromHeader(invoiceHeader)})
+	consumer, err := yekbar.NewConsumer(consumerName, t.store, takeStock, yekbar.Config{
+		ID:      yekbar.IDFromHeader(invoiceHeader),
+		Timeout: attemptTimeout,
+	})
 	if err != nil {
 		return err
 	}
@@ -76,6 +83,7 @@ func consume(ctx context.Context, t *tables, source broker.Source, r *reporter, 
 		Concurrency: concurrency,
 		Backoff:     yekbar.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second},
 		Grace:       5 * time.Second,
+		MaxCrashes:  1000, // it is we who kill, not the messages
 		Logger:      log,
 	})
 	if err != nil {
