@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/yekbar-go/yekbar"
@@ -297,6 +298,24 @@ type bareConnector struct{ *fake }
 func (c bareConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	raw, err := c.fake.Connect(ctx)
 	return bare{raw}, err
+}
+
+// What a driver says of a connection that it lost need not have a type that
+// anybody knows (pgx: "conn closed"); at BEGIN it is never the message's fault.
+func TestNothingAtBeginIsTheMessagesOwn(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d Dialect) {
+		s, f, _ := guardedFake(t, d)
+		f.fail = func(text string) error {
+			if strings.HasPrefix(text, "BEGIN") || strings.Contains(text, "START TRANSACTION") {
+				return errors.New("conn closed")
+			}
+			return nil
+		}
+		err := s.InTx(t.Context(), func(context.Context, *sql.Tx) error { return nil })
+		if !errors.Is(err, yekbar.ErrUnavailable) || yekbar.CountsAsAttempt(err) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // The twin without a guard commits what TestGuardSwallowedFailure and

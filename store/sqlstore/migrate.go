@@ -183,12 +183,18 @@ func (s *Store) unavailable(ctx context.Context, err error) error {
 	return with(ended(ctx), err)
 }
 
-// connectError says why there is no connection: what the server didn't say
-// itself is an outage.
+// connectError says why there is no connection.
 func (s *Store) connectError(ctx context.Context, err error) error {
-	class := s.classify(nil, err)
+	return fmt.Errorf("sqlstore: no connection: %w", with(ended(ctx), with(s.classifyConnection(ctx, nil, err), err)))
+}
+
+// classifyConnection is classify for what comes before the first claim, of
+// which nothing is a message's own: what the server didn't say itself is an
+// outage.
+func (s *Store) classifyConnection(ctx context.Context, t *txn, err error) error {
+	class := s.classify(t, err)
 	if _, server := fromServer(err); class == nil && !server && ended(ctx) == nil {
 		class = yekbar.ErrUnavailable
 	}
-	return fmt.Errorf("sqlstore: no connection: %w", with(ended(ctx), with(class, err)))
+	return class
 }

@@ -55,7 +55,7 @@ func (s *Store) begin(ctx context.Context, level sql.IsolationLevel, wait time.D
 		return nil, s.connectError(ctx, err)
 	}
 	if err = t.start(wait); err != nil {
-		err = t.outcome(fmt.Errorf("BEGIN: %w", err), s.classify(t, err))
+		err = t.outcome(fmt.Errorf("BEGIN: %w", err), s.classifyConnection(ctx, t, err))
 		t.closeConn(t.guard == nil || t.guard.conn.broken)
 		return nil, err
 	}
