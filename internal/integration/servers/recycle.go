@@ -21,18 +21,18 @@ var idle struct {
 	all []database
 }
 
-// recycled returns an empty database of PostgreSQL.
-func recycled(ctx context.Context, admin string) (database, error) {
+// recycled lends databases of PostgreSQL that are emptied and lent again.
+func recycled(ctx context.Context, admin string) (string, func(context.Context) error, error) {
 	idle.Lock()
 	if n := len(idle.all); n > 0 {
 		d := idle.all[n-1]
 		idle.all = idle.all[:n-1]
 		idle.Unlock()
-		return d, nil
+		return d.url, d.recycle, nil
 	}
 	idle.Unlock()
-	url, drop, err := createPostgreSQL(ctx, admin, UniqueName("yekbar_"))
-	return database{url, drop}, err
+	url, drop, err := fresh(createPostgreSQL)(ctx, admin)
+	return url, database{url, drop}.recycle, err
 }
 
 // recycle empties a database for another test, or drops it where something

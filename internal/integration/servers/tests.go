@@ -97,29 +97,14 @@ func need(t testing.TB, err error) {
 // still connected.
 func PostgreSQL(t testing.TB) string {
 	t.Helper()
-	admin, err := sharedURL(KindPostgreSQL)
-	need(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
-	defer cancel()
-	d, err := recycled(ctx, admin)
-	if err != nil {
-		t.Fatalf("an empty database in %s: %v", KindPostgreSQL, err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
-		defer cancel()
-		if err := d.recycle(ctx); err != nil {
-			t.Errorf("empty the test's database in %s: %v", KindPostgreSQL, err)
-		}
-	})
-	return d.url
+	return borrow(t, KindPostgreSQL, recycled)
 }
 
 // PgBouncer returns the URL of a fresh database behind a pooler in transaction
 // mode.
 func PgBouncer(t testing.TB) string {
 	t.Helper()
-	return fresh(t, KindPgBouncer, createPostgreSQL)
+	return borrow(t, KindPgBouncer, fresh(createPostgreSQL))
 }
 
 // MariaDB returns the URL (mysql://…) of a fresh database in the shared server,
@@ -127,7 +112,7 @@ func PgBouncer(t testing.TB) string {
 // driver's configuration of it.
 func MariaDB(t testing.TB) string {
 	t.Helper()
-	return fresh(t, KindMariaDB, createMariaDB)
+	return borrow(t, KindMariaDB, fresh(createMariaDB))
 }
 
 // NATS returns the URL of the shared server with JetStream. Streams and
@@ -145,23 +130,36 @@ func UniqueName(prefix string) string {
 	return prefix + strings.ToLower(rand.Text()[:12])
 }
 
+// A create makes a database of that name.
 type create func(ctx context.Context, admin, name string) (url string, drop func(context.Context) error, err error)
 
-func fresh(t testing.TB, kind Kind, create create) string {
+// A lend returns an empty database, and how to give it back.
+type lend func(ctx context.Context, admin string) (url string, giveBack func(context.Context) error, err error)
+
+// fresh lends databases that are made and dropped.
+func fresh(c create) lend {
+	return func(ctx context.Context, admin string) (string, func(context.Context) error, error) {
+		return c(ctx, admin, UniqueName("yekbar_"))
+	}
+}
+
+// borrow returns the URL of an empty database in the shared server until the
+// test ends.
+func borrow(t testing.TB, kind Kind, l lend) string {
 	t.Helper()
 	admin, err := sharedURL(kind)
 	need(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
 	defer cancel()
-	url, drop, err := create(ctx, admin, UniqueName("yekbar_"))
+	url, giveBack, err := l(ctx, admin)
 	if err != nil {
-		t.Fatalf("a fresh database in %s: %v", kind, err)
+		t.Fatalf("an empty database in %s: %v", kind, err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), databaseBound)
 		defer cancel()
-		if err := drop(ctx); err != nil {
-			t.Errorf("drop the test's database in %s: %v", kind, err)
+		if err := giveBack(ctx); err != nil {
+			t.Errorf("empty or drop the test's database in %s: %v", kind, err)
 		}
 	})
 	return url
